@@ -230,7 +230,7 @@ class Started(Value):
     strangers: Dict[str, float] = {}
     """Seconds of CPU of processes outside of Regatta."""
     energy: Dict[str, float] = {}
-    """Counters of the processors' energy."""
+    """Counters of the energy of processors and GPUs."""
     unshared: Optional[str] = None
 
 

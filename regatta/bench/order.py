@@ -43,7 +43,17 @@ class Entry:
             plan.until,
             partner,
             self.half,
+            plan.shuffled,
+            (plan.about or None) if len(plan.experiments) == 1 else None,
         )
+
+    def hosts(self, plan: BenchPlan, names: Sequence[str]) -> tuple[str, ...]:
+        """The hosts in the order in which they get ranks: the same for all runs of a pair."""
+        if not plan.shuffled:
+            return tuple(names)
+        kind = "warm-up" if self.warm_up else "hosts"
+        dice = random.Random(f"{plan.seed}/{kind}/{self.point.name}/{self.duet or self.repeat}")
+        return tuple(dice.sample(sorted(names), len(names)))
 
 
 def ordered(plan: BenchPlan, points: Sequence[Point]) -> tuple[Entry, ...]:

@@ -247,6 +247,7 @@ class Bench:
                 name=name,
             ),
             series=entry.series(self.survey.plan, self.survey.set, partner),
+            hosts=entry.hosts(self.survey.plan, [node.name for node in self.session.cluster.workers]),
             source=self.survey.source,
             cache=cache,
             notes=notes,

@@ -51,6 +51,7 @@ class Survey:
             f"plan {plan.name}: {len(self.points)} points, {rounds}, caches {plan.cache}, {self.total} runs",
             *([plan.about] if plan.about else []),
             *([f"duet: {' and '.join(plan.duet)} run at the same moment, each on half of the cores"] * bool(plan.duet)),
+            *(["hosts: another order in each repeat, the same for all runs of a pair"] * plan.shuffled),
             "",
         ]
         rows = [("point", "frameworks", "workers", "cores", "runs left", "about")]
@@ -95,6 +96,8 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     source = tree.read(tree.find_root(_root(plan)))
     listing = Store(results).list()
     warnings += [f"left out: {broken}" for broken in listing.broken]
+    if plan.shuffled and len(remote.cluster.workers) == 1:
+        warnings.append(f"{remote.cluster.name} has one host that runs ranks: --shuffle-hosts changes nothing there")
     estimates = Estimates.of(listing.records, remote.cluster.name)
     entries = order.ordered(plan, points)
     begin = f"{plan.name}-{plans.digest(plan, points)}-"

@@ -54,6 +54,7 @@ class BenchPlan:
 
     `until`: a point is not repeated more if no interval's end differs by more than this part from the ratio.
     `duet`: the two frameworks that run at the same moment, each on one half of the cores; empty: one run at a time.
+    `shuffled`: ranks have another order of the hosts in each repeat.
     """
 
     name: str
@@ -66,6 +67,7 @@ class BenchPlan:
     budget: float | None = None
     until: float | None = None
     duet: tuple[str, ...] = ()
+    shuffled: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ def digest(plan: BenchPlan, points: Sequence[Point]) -> str:
         plan.seed,
         [{k: v for k, v in one.items() if k != "options"} for one in told],
         *([plan.duet] if plan.duet else []),
+        *(["shuffled"] if plan.shuffled else []),
     ]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
 

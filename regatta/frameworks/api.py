@@ -110,7 +110,7 @@ class StartedRun:
         return self.answers[node.name].strangers if node.name in self.answers else None
 
     def energy(self, node: Node) -> dict[str, float] | None:
-        """The counters of the processors' energy of a node at the run's start; None: not known."""
+        """The counters of the energy of a node's processors and GPUs at the run's start; None: not known."""
         return self.answers[node.name].energy if node.name in self.answers else None
 
 

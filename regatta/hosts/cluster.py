@@ -1,6 +1,7 @@
 """A cluster and its nodes as values; `inventories` reads them."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from regatta.errors import InventoryError
@@ -68,6 +69,12 @@ class Cluster:
     def local(self) -> bool:
         """Whether the cluster is this machine only (inventory/local)."""
         return all(node.local for node in self.nodes)
+
+    def ordered(self, names: Sequence[str]) -> "Cluster":
+        """The cluster with its workers in the order of `names`, which come before others."""
+        places = {name: place for place, name in enumerate(names)}
+        ordered = sorted(self.workers, key=lambda node: places.get(node.name, len(places)))
+        return replace(self, workers=tuple(ordered))
 
     def node(self, name: str) -> Node:
         """The node of that name; InventoryError names the ones there are."""

@@ -44,7 +44,7 @@ def of_run(
     The load is an average since `before`, their seconds of CPU at the run's start; None where that is not known. It
     lacks processes that have ended meanwhile. `energy`: the counters at the run's start.
     """
-    joules = counters.joules(energy) if energy else None
+    joules, of_cards = (counters.joules(energy), counters.of_cards(energy)) if energy else (None, None)
     spans = _spans(place, {name: _noted_span(place, name) for name in rundirs.names(place)})
     began, ended = spans.pop(run, [0.0, 0.0])
     others = [name for name, (since, until) in spans.items() if since < ended and until > began]
@@ -52,7 +52,7 @@ def of_run(
     if before is not None and began < ended:
         used = sum(max(0.0, seconds - before.get(name, 0.0)) for name, seconds in strangers().items())
         load = round(used / max(time.time() - began, 0.1), 2)
-    return Contended(tuple(others), load, joules)
+    return Contended(tuple(others), load, joules, of_cards)
 
 
 def _noted_span(place: Place, run: str) -> list[float] | None:

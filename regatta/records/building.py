@@ -96,7 +96,7 @@ def _use(node: str, said: Mapping[str, Any]) -> NodeUse:
 
 
 def _beside(node: str, said: Contended) -> Beside:
-    return Beside(node, said.runs, said.load, said.joules)
+    return Beside(node, said.runs, said.load, said.joules, said.gpu_joules)
 
 
 def _is_amount(value: Any, name: str) -> bool:

@@ -17,6 +17,7 @@ from regatta.text import clean
 
 _OVERLAP_WORTH_SAYING = 0.05
 _MOST_OTHERS = 3
+_WORKERS = "parameter workers"
 _UNSEEN = "how the work scales over them is not seen"
 
 
@@ -194,18 +195,26 @@ def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
 
 
 def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
+    """As `by_day`, of all days."""
+    return [pair for day in by_day(base, other, phase) for pair in day]
+
+
+def by_day(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[list[tuple[float, float]]]:
     """Seconds of the phase in runs that belong together, where both have them and neither was timed while others ran.
 
     Repeats are paired by their number in the series that they have in common, else in the order given; those of a duet
-    with their partner.
+    with their partner. Pairs of a day (UTC) are together.
     """
     numbered = [[(_place(r, r.series), r) for r in group if r.series] for group in (base, other)]
     one, two = map(dict, numbered)
     each_once = [len(one), len(two)] == list(map(len, numbered))
     both = [(one[place], two[place]) for place in one if each_once and place in two]
-    alone = ((a, b) for a, b in both or zip(base, other, strict=False) if not (a.others or b.others))
-    clocks = ((getattr(a.phases, phase), getattr(b.phases, phase)) for a, b in alone)
-    return [(a, b) for a, b in clocks if a and b]
+    days: dict[str, list[tuple[float, float]]] = {}
+    for a, b in both or zip(base, other, strict=False):
+        seconds, than = getattr(a.phases, phase), getattr(b.phases, phase)
+        if seconds and than and not (a.others or b.others):
+            days.setdefault(a.identity.started[:10], []).append((seconds, than))
+    return [*days.values()]
 
 
 def _place(run: Record, series: Series) -> tuple[object, ...]:
@@ -311,6 +320,7 @@ def _unequal(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
         values = {
             label: sorted({answers.show(fact.get(name, answers.ABSENT)) for fact in group})
             for label, group in facts.items()
+            if (label, name) != (SINGLE, _WORKERS)  # one process, which the label says
         }
         if len({value for group in values.values() for value in group}) > 1:
             yield f"Not the same in all runs: {clean(name)}: " + "; ".join(

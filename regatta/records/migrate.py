@@ -103,6 +103,15 @@ def _costs_and_exchanges(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"chosen": {}, "schema_version": 11}
 
 
+def _energy_of_gpus(document: dict[str, Any]) -> dict[str, Any]:
+    """11 to 12: the energy that GPUs took; older records do not say."""
+    beside = document.get("beside")
+    if isinstance(beside, list):
+        beside = [{"gpu_joules": None} | one if isinstance(one, dict) else one for one in beside]
+        document = document | {"beside": beside}
+    return document | {"schema_version": 12}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
@@ -114,4 +123,5 @@ _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     8: _parts,
     9: _gpus,
     10: _costs_and_exchanges,
+    11: _energy_of_gpus,
 }

@@ -14,8 +14,8 @@ from regatta.records import stats
 from regatta.records.clocks import Number, Phases, Point
 from regatta_protocol.events import ASIDE
 
-Version = Literal[11]
-SCHEMA_VERSION: Version = 11
+Version = Literal[12]
+SCHEMA_VERSION: Version = 12
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -158,13 +158,14 @@ class Beside(Struct, frozen=True, forbid_unknown_fields=True):
     """Other load on a node of the run meanwhile: the ids of other runs, and the load of other processes.
 
     `load`: cores that processes outside of Regatta have used on average; `joules`: energy of its processors and their
-    memory, whoever used it. None: not known.
+    memory, `gpu_joules`: that of its GPUs, whoever used it. None: not known.
     """
 
     node: Text
     runs: tuple[str, ...] = ()
     load: Number | None = None
     joules: Number | None = None
+    gpu_joules: Number | None = None
 
 
 class Overhead(Struct, frozen=True, forbid_unknown_fields=True):
@@ -218,6 +219,8 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it. `until`:
     the part by which ends of intervals may differ from the ratio where the bench ends. `partner`: the run that ran at
     the same moment on the other half of the cores, whose time it is paired with; `half`: 1 or 2, which it had.
+    `shuffled`: whether the hosts had another order in each repeat, the same for all runs of a pair. `about`: what the
+    plan says of itself, where it has this experiment only.
     """
 
     label: Text
@@ -232,6 +235,8 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     until: Number | None = None
     partner: RunId | None = None
     half: Positive | None = None
+    shuffled: bool = False
+    about: Text | None = None
 
     @property
     def looks(self) -> int:
@@ -280,6 +285,18 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
         """Energy of the processors of all nodes of the run while it was there; None where one did not tell."""
         told = [place.joules for place in self.beside]
         return sum(filter(None, told)) if told and None not in told else None
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether one of its nodes has a GPU."""
+        return any(node.gpus for node in self.cluster.nodes)
+
+    @property
+    def gpu_joules(self) -> float | None:
+        """Energy of all GPUs of the run's nodes while it was there; None where there are none, or one did not tell."""
+        nodes = {node.name for node in self.cluster.nodes if node.gpus}
+        told = [place.gpu_joules for place in self.beside if place.node in nodes]
+        return sum(filter(None, told)) if nodes and len(told) == len(nodes) and None not in told else None
 
     @property
     def cost(self) -> float | None:

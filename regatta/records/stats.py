@@ -7,13 +7,17 @@ does not reject: its ends are means of subsets of the pairs (Hartigan 1969, "Usi
 Whoever looks several times, and continues if the interval is still wide, has more chances of a false verdict. The looks
 are fixed before and share the error equally (repeated confidence intervals, Jennison and Turnbull 1989).
 Medians have the interval of order statistics, repeats without pairs that of Welch's test of their logarithms.
+Pairs of several days are also judged with the day as the upper level, by a hierarchical bootstrap: days are drawn, each
+with all its pairs, as drawing these too would count their spread twice (Davison and Hinkley 1997, *Bootstrap Methods*,
+section 3.8). Few days make it too narrow, for which its ends are further out (Hesterberg 2015, "What teachers should
+know about the bootstrap", expanded percentiles).
 Made for many sets of repeats at a time, as a report has thousands.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, TypeVar
 
 Verdict = Literal["faster", "slower", "equal", "no difference shown", "too few runs", "cores shared"]
@@ -56,12 +60,14 @@ class Ratio(Interval):
     `p`: how often so large a difference would come by chance. `at_least`: the part that a difference must have to
     matter. `shared`: ranks of one side had to share cores and those of the other had not, so that it says nothing of
     scaling. `looks`: how often there was, or could have been, a look at it; `p` and the interval are those of all.
+    `days`: the same with the day as the upper level, where the pairs are of several days (its `n`); see `over_days`.
     """
 
     p: float | None = None
     at_least: float = AT_LEAST
     shared: bool = False
     looks: int = 1
+    days: Interval | None = None
 
     @property
     def least(self) -> int:
@@ -92,8 +98,12 @@ class Ratio(Interval):
     @property
     def inverse(self) -> "Ratio":
         """Return how many times as fast it was: 1 / value, with the interval's ends turned round."""
-        low, high = (1 / self.high if self.high else None), (1 / self.low if self.low else None)
-        return Ratio(1 / self.value, self.n, low, high, self.p, self.at_least, self.shared, self.looks)
+        days = self.days and Interval(1 / self.days.value, self.days.n, *_turned(self.days))
+        return Ratio(1 / self.value, self.n, *_turned(self), self.p, self.at_least, self.shared, self.looks, days)
+
+
+def _turned(found: Interval) -> tuple[float | None, float | None]:
+    return (1 / found.high if found.high else None), (1 / found.low if found.low else None)
 
 
 def looks(most: int) -> tuple[int, ...]:
@@ -142,6 +152,24 @@ def unpaired(pairs: Sequence[tuple[Seconds, Seconds]], at_least: float = AT_LEAS
     ValueError where there are no repeats, or a timer shows no time.
     """
     return [_ratio(_welch(_logs(base), _logs(other)), at_least) for base, other in pairs]
+
+
+def over_days(days: Sequence[Sequence[tuple[float, float]]]) -> Interval:
+    """The ratio of other to base on any such day, by (base, other) seconds of the pairs of each day.
+
+    It is the geometric mean of the days' ratios, and has an interval from LEAST_PAIRS days on.
+    """
+    import numpy as np
+    from scipy import special
+
+    means = np.array([np.mean(np.log([other / base for base, other in pairs])) for pairs in days])
+    n = len(means)
+    if n < LEAST_PAIRS:
+        return Interval(math.exp(means.mean()), n)
+    found = np.sort(_drawn(n) @ means)
+    further = special.ndtr(math.sqrt(n / (n - 1)) * special.stdtrit(n - 1, (1 - CONFIDENCE) / 2))
+    place = max(0, round(further * (_SAMPLE + 1)) - 1)
+    return Interval(math.exp(means.mean()), n, *np.exp(found[[place, -1 - place]]).tolist())
 
 
 def medians(sets: Sequence[Seconds]) -> list[Interval]:
@@ -228,6 +256,14 @@ def _subsets(n: int) -> Any:
     drawn = np.random.default_rng(_SEED).integers(0, 2, (_SAMPLE, n)).astype(float)
     drawn[drawn.sum(axis=1) == 0] = 1.0
     return drawn
+
+
+@cache
+def _drawn(n: int) -> Any:
+    """The share of each of `n` days in samples of as many, drawn with putting back: (samples, n)."""
+    import numpy as np
+
+    return np.random.default_rng(_SEED).multinomial(n, [1 / n] * n, _SAMPLE) / n
 
 
 def _order(samples: Any) -> list[Interval]:

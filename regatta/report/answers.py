@@ -6,6 +6,7 @@ from statistics import median
 
 from regatta.frameworks import registry
 from regatta.records import stats
+from regatta.report import texts
 from regatta.report.cases import Case, Configuration, card_of
 from regatta.report.summary import Summary
 
@@ -28,7 +29,8 @@ def answer(summary: Summary) -> Answer:
     """The answer of a case, end to end."""
     case = summary.case
     card = card_of(case.workload)
-    about = (card.about if card else "") or case.workload
+    told = next((run.series.about for run in reversed(case.runs) if run.series and run.series.about), None)
+    about = told or (card.about if card else "") or case.workload
     return Answer(about, f"{case.workload}: {case.title}", tuple(_sentences(summary)), tuple(_marks(summary)))
 
 
@@ -97,7 +99,7 @@ def _compared(one: Configuration, other: Configuration, found: stats.Ratio) -> s
 
 
 def _said(found: stats.Ratio) -> str:
-    return f"{found.low:.2f} to {found.high:.2f}, {found.n} pairs"
+    return f"{found.low:.2f} to {found.high:.2f}, {found.n} pairs{texts.over_days(found)}"
 
 
 def _few(found: stats.Ratio) -> str:

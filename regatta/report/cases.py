@@ -190,7 +190,9 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
         if name in ("options", "argv") and isinstance(value, list):
             words += [str(word).removeprefix("--") for word in value]
         elif isinstance(value, Mapping):
-            words.append(f"{name}: {', '.join(map(str, value))}")
+            first, *others = [*map(str, value)] or ["-"]
+            more = f" and {len(others)} more files" if others[1:] else f", {others[0]}" if others else ""
+            words.append(f"{first}{more}" if name == given else f"{name}: {first}{more}")
         elif name == "without" and isinstance(value, list):
             words.append(f"without {' and '.join(map(str, value))}")
         elif name == given or value is True:
@@ -198,6 +200,18 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
         else:
             words.append(f"{name}={value}")
     return ", ".join(words)
+
+
+def inputs(records: Sequence[Record]) -> dict[str, str]:
+    """The SHA-256 of each file that runs have read, by its name."""
+    found: dict[str, str] = {}
+    for parameters in (record.identity.parameters for record in records):
+        for name, value in parameters.items():
+            if isinstance(value, Mapping):
+                found.update({str(file): str(told) for file, told in value.items()})
+            elif told := parameters.get(f"{name}_sha256"):
+                found[str(value)] = str(told)
+    return found
 
 
 def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:

@@ -7,7 +7,7 @@ from typing import Literal
 from regatta.records import stats
 from regatta.records.record import Record
 from regatta.report import texts
-from regatta.report.cases import Configuration, cases
+from regatta.report.cases import Configuration, cases, inputs
 from regatta.report.summary import summarise
 
 Outcome = Literal["holds here", "does not hold here", "cannot tell"]
@@ -41,6 +41,16 @@ def compare(there: Sequence[Record], here: Sequence[Record]) -> list[Verdict]:
     """Each verdict of the sealed runs next to that of the runs here, by workload, parameters and timer."""
     own = dict(_ratios(here))
     return [Verdict(_what(key), ratio, own.get(key)) for key, ratio in _ratios(there)]
+
+
+def other_data(there: Sequence[Record], here: Sequence[Record]) -> list[str]:
+    """A sentence for each file of data that is another here than there, though it has the same name."""
+    own = inputs(here)
+    return [
+        f"{name} here has SHA-256 {own[name][:16]}, there {told[:16]}: other data, or another program that made them"
+        for name, told in inputs(there).items()
+        if own.get(name, told) != told
+    ]
 
 
 def _ratios(records: Sequence[Record]) -> Iterator[tuple[_Key, stats.Ratio]]:

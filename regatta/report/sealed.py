@@ -24,6 +24,7 @@ from regatta.program import hint
 from regatta.records import calibration, document, stats
 from regatta.records.record import Record
 from regatta.release.tree import Tree, release_of
+from regatta.report.cases import inputs
 
 ENDING = ".regatta.zip"
 FORMAT = 1
@@ -60,6 +61,8 @@ class Sealed:
         if any(one.half for one in series):
             names = sorted({run.identity.framework for run in self.records})
             words += ["--duet", f"{names[0]},{names[-1]}"]
+        if any(one.shuffled for one in series):
+            words.append("--shuffle-hosts")
         return tuple(words)
 
     def lines(self) -> Iterator[str]:
@@ -71,6 +74,8 @@ class Sealed:
             f", commit {self.commit}" if self.commit else ""
         )
         yield f"signed by {self.fingerprint}"
+        if data := inputs(self.records):
+            yield f"data, by SHA-256: {', '.join(f'{name} {told[:16]}' for name, told in data.items())}"
         yield from self.missing
         yield from map(str, calibration.of(self.records))
 

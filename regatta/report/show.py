@@ -34,7 +34,7 @@ def _lines(record: Record, width: int | None) -> Iterator[str]:
         yield f"  failure     {', '.join(filter(None, where))}: {end.failure.cause}".replace(" : ", " ")
         yield from (f"              | {line}" for line in end.failure.last_lines)
     yield from _beside(record)
-    yield f"  energy      {texts.joules(record.joules)}"
+    yield f"  energy      {texts.energy(record.joules, record.gpu_joules, gpus=record.has_gpus)}"
     if record.cost is not None:
         yield f"  cost        {texts.cost(record.cost)} at {record.cluster.price_per_hour:g} an hour"
     yield ""

@@ -46,21 +46,31 @@ def coloured(spec: Spec, frameworks: Collection[str]) -> Spec:
     return made
 
 
-def _tooltip(*fields: tuple[str, str]) -> list[dict[str, str]]:
-    made = []
-    for name, kind in fields:
-        made.append({"field": name, "type": kind} | ({"format": ".3~f"} if kind == "quantitative" else {}))
-    return made
+def _q(field: str, **more: Any) -> dict[str, Any]:
+    """A channel of numbers."""
+    return {"field": field, "type": "quantitative", **more}
 
 
-_CONFIGURATION = {"field": "configuration", "type": "nominal", "title": None, "sort": None}
+def _n(field: str, **more: Any) -> dict[str, Any]:
+    """A channel of names."""
+    return {"field": field, "type": "nominal", **more}
+
+
+def _where(field: str) -> list[dict[str, str]]:
+    """Only the rows that have a field."""
+    return [{"filter": f"isValid(datum.{field})"}]
+
+
+def _tooltip(fields: str) -> list[dict[str, str]]:
+    """Fields with a space between them; a number has `:Q` behind it, a time `:T`."""
+    kinds = {"Q": {"type": "quantitative", "format": ".3~f"}, "T": {"type": "temporal"}, "": {"type": "nominal"}}
+    split = [field.partition(":") for field in fields.split()]
+    return [{"field": name, **kinds[kind]} for name, _, kind in split]
+
+
+_CONFIGURATION = _n("configuration", title=None, sort=None)
 _WHOLE = "datum.value % 1 ? '' : format(datum.value, 'd')"
-_TIMERS = {
-    "title": None,
-    "orient": "top",
-    "labelExpr": f"{json.dumps(clocks.LABELS)}[datum.label]",
-}
-_SECONDS = {"type": "quantitative", "title": "seconds"}
+_TIMERS = {"title": None, "orient": "top", "labelExpr": f"{json.dumps(clocks.LABELS)}[datum.label]"}
 _WIDE: Spec = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
 
 BARS: Spec = _WIDE | {
@@ -72,29 +82,21 @@ BARS: Spec = _WIDE | {
         {
             "mark": {"type": "bar", "cornerRadiusEnd": 2},
             "encoding": {
-                "x": {"field": "seconds", **_SECONDS},
+                "x": _q("seconds", title="seconds"),
                 "color": _frameworks(),
-                "opacity": {
-                    "field": "clock",
-                    "type": "nominal",
-                    "sort": ["total", "compute"],
-                    "scale": {"domain": ["total", "compute"], "range": [0.95, 0.5]},
-                    "legend": _TIMERS,
-                },
-                "tooltip": _tooltip(
-                    ("configuration", "nominal"),
-                    ("clock", "nominal"),
-                    ("seconds", "quantitative"),
-                    ("low", "quantitative"),
-                    ("high", "quantitative"),
-                    ("runs", "quantitative"),
+                "opacity": _n(
+                    "clock",
+                    sort=["total", "compute"],
+                    scale={"domain": ["total", "compute"], "range": [0.95, 0.5]},
+                    legend=_TIMERS,
                 ),
+                "tooltip": _tooltip("configuration clock seconds:Q low:Q high:Q runs:Q"),
             },
         },
         {
-            "transform": [{"filter": "isValid(datum.low)"}],
+            "transform": _where("low"),
             "mark": {"type": "rule", "strokeWidth": 1.5},
-            "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+            "encoding": {"x": _q("low"), "x2": {"field": "high"}},
         },
     ],
 }
@@ -103,39 +105,25 @@ OVERVIEW: Spec = _WIDE | {
     "description": "Median seconds end to end of every case, and what others have published, on a logarithmic scale",
     "height": {"step": 22},
     "encoding": {
-        "y": {
-            "field": "what",
-            "type": "nominal",
-            "title": None,
-            "sort": None,
-            "axis": {"labelLimit": 360, "grid": True},
-        },
+        "y": _n("what", title=None, sort=None, axis={"labelLimit": 360, "grid": True}),
         "color": _frameworks(columns=3),
     },
     "layer": [
         {
             "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6},
-            "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+            "encoding": {"x": _q("low"), "x2": {"field": "high"}},
         },
         {
             "mark": {"type": "point", "size": 90, "filled": True},
             "encoding": {
-                "x": {"field": "seconds", **_SECONDS, "scale": {"type": "log"}, "axis": {"format": "~s"}},
-                "shape": {
-                    "field": "whose",
-                    "type": "nominal",
-                    "scale": {"domain": ["measured", "published"], "range": ["circle", "diamond"]},
-                    "legend": {"title": None, "orient": "top"},
-                },
-                "opacity": {"condition": {"test": "datum.whose === 'published'", "value": 0.5}, "value": 1},
-                "tooltip": _tooltip(
-                    ("what", "nominal"),
-                    ("framework", "nominal"),
-                    ("whose", "nominal"),
-                    ("seconds", "quantitative"),
-                    ("low", "quantitative"),
-                    ("high", "quantitative"),
+                "x": _q("seconds", title="seconds", scale={"type": "log"}, axis={"format": "~s"}),
+                "shape": _n(
+                    "whose",
+                    scale={"domain": ["measured", "published"], "range": ["circle", "diamond"]},
+                    legend={"title": None, "orient": "top"},
                 ),
+                "opacity": {"condition": {"test": "datum.whose === 'published'", "value": 0.5}, "value": 1},
+                "tooltip": _tooltip("what framework whose seconds:Q low:Q high:Q"),
             },
         },
     ],
@@ -147,28 +135,17 @@ SHARES: Spec = _WIDE | {
     "mark": {"type": "bar", "cornerRadius": 1},
     "encoding": {
         "y": _CONFIGURATION,
-        "x": {"field": "seconds", **_SECONDS, "stack": "zero"},
+        "x": _q("seconds", title="seconds", stack="zero"),
         "color": _colour("phase", {phase: theme.PHASES[phase] for phase in PHASES}),
-        "order": {"field": "place", "type": "quantitative"},
-        "tooltip": _tooltip(("configuration", "nominal"), ("phase", "nominal"), ("seconds", "quantitative")),
+        "order": _q("place"),
+        "tooltip": _tooltip("configuration phase seconds:Q"),
     },
 }
 
 _PALE = {"condition": {"test": "datum.cores === 'shared'", "value": 0.3}, "value": 1}
 """The shapes of points whose ranks have their own cores, and of those whose ranks share them."""
-_RANKS = {
-    "field": "at",
-    "type": "quantitative",
-    "title": "ranks",
-    "axis": {"labelExpr": _WHOLE, "grid": False},
-    "scale": {"nice": False, "padding": 24},
-}
-_CLOCK = {
-    "field": "clock",
-    "type": "nominal",
-    "scale": {"domain": ["total", "compute"], "range": ["circle", "diamond"]},
-    "legend": _TIMERS,
-}
+_RANKS = _q("at", title="ranks", axis={"labelExpr": _WHOLE, "grid": False}, scale={"nice": False, "padding": 24})
+_CLOCK = _n("clock", scale={"domain": ["total", "compute"], "range": ["circle", "diamond"]}, legend=_TIMERS)
 _AT_ONE = {"mark": {"type": "rule", "strokeDash": [2, 3], "color": "#888888"}}
 _ACROSS = {"x": {"value": 0}, "x2": {"value": "width"}}
 
@@ -179,47 +156,30 @@ SPEEDUPS: Spec = _WIDE | {
     "layer": [
         {
             "mark": {"type": "line", "strokeDash": [4, 4], "opacity": 0.5, "color": "#888888"},
-            "transform": [{"filter": "isValid(datum.ideal)"}],
-            "encoding": {"y": {"field": "ideal", "type": "quantitative"}},
+            "transform": _where("ideal"),
+            "encoding": {"y": _q("ideal")},
         },
         _AT_ONE | {"encoding": {"y": {"datum": 1}, **_ACROSS}},
         {
-            "transform": [{"filter": "isValid(datum.speedup)"}],
+            "transform": _where("speedup"),
             "mark": {"type": "point", "size": 80, "filled": True},
             "encoding": {
-                "y": {"field": "speedup", "type": "quantitative", "title": "times as fast as one process"},
+                "y": _q("speedup", title="times as fast as one process"),
                 "color": _frameworks(PARALLEL),
                 "shape": _CLOCK,
                 "opacity": _PALE,
-                "tooltip": _tooltip(
-                    ("framework", "nominal"),
-                    ("workers", "quantitative"),
-                    ("cores", "nominal"),
-                    ("clock", "nominal"),
-                    ("speedup", "quantitative"),
-                    ("low", "quantitative"),
-                    ("high", "quantitative"),
-                    ("efficiency", "quantitative"),
-                ),
+                "tooltip": _tooltip("framework workers:Q cores clock speedup:Q low:Q high:Q efficiency:Q"),
             },
         },
         {
-            "transform": [{"filter": "isValid(datum.speedup)"}],
+            "transform": _where("speedup"),
             "mark": {"type": "line", "opacity": 0.6},
-            "encoding": {
-                "y": {"field": "speedup", "type": "quantitative"},
-                "detail": {"field": "clock"},
-                "color": _frameworks(PARALLEL),
-            },
+            "encoding": {"y": _q("speedup"), "detail": {"field": "clock"}, "color": _frameworks(PARALLEL)},
         },
         {
-            "transform": [{"filter": "isValid(datum.low)"}],
+            "transform": _where("low"),
             "mark": {"type": "rule", "opacity": 0.7},
-            "encoding": {
-                "y": {"field": "low", "type": "quantitative"},
-                "y2": {"field": "high"},
-                "color": _frameworks(PARALLEL),
-            },
+            "encoding": {"y": _q("low"), "y2": {"field": "high"}, "color": _frameworks(PARALLEL)},
         },
     ],
 }
@@ -229,52 +189,31 @@ EFFICIENCY: Spec = _WIDE | {
     "height": 180,
     "encoding": {
         "x": _RANKS,
-        "y": {"field": "efficiency", "type": "quantitative", "title": "share of the ideal", "axis": {"format": "%"}},
+        "y": _q("efficiency", title="share of the ideal", axis={"format": "%"}),
         "color": _frameworks(PARALLEL),
     },
     "layer": [
-        {
-            "mark": {"type": "line", "opacity": 0.6},
-            "encoding": {"detail": {"field": "clock"}},
-        },
+        {"mark": {"type": "line", "opacity": 0.6}, "encoding": {"detail": {"field": "clock"}}},
         {
             "mark": {"type": "point", "size": 80, "filled": True},
             "encoding": {
                 "shape": _CLOCK,
                 "opacity": _PALE,
-                "tooltip": _tooltip(
-                    ("framework", "nominal"),
-                    ("workers", "quantitative"),
-                    ("cores", "nominal"),
-                    ("clock", "nominal"),
-                    ("efficiency", "quantitative"),
-                ),
+                "tooltip": _tooltip("framework workers:Q cores clock efficiency:Q"),
             },
         },
         _AT_ONE | {"encoding": {"y": {"datum": 1}, **_ACROSS, "color": {"value": "#888888"}}},
     ],
 }
 
-_MILLISECONDS = {
-    "field": "milliseconds",
-    "type": "quantitative",
-    "title": "milliseconds of a task",
-    "scale": {"type": "log"},
-    "axis": {"format": "~g"},
-}
+_MILLISECONDS = _q("milliseconds", title="milliseconds of a task", scale={"type": "log"}, axis={"format": "~g"})
 
 OVERHEAD: Spec = _WIDE | {
     "description": "The cost of a task beyond its own time, by its length, on logarithmic scales",
     "height": 220,
     "encoding": {
         "x": _MILLISECONDS,
-        "y": {
-            "field": "overhead",
-            "type": "quantitative",
-            "title": "milliseconds beyond it",
-            "scale": {"type": "log"},
-            "axis": {"format": "~g"},
-        },
+        "y": _q("overhead", title="milliseconds beyond it", scale={"type": "log"}, axis={"format": "~g"}),
         "color": _frameworks(PARALLEL),
         "detail": {"field": "configuration"},
     },
@@ -282,15 +221,7 @@ OVERHEAD: Spec = _WIDE | {
         {"mark": {"type": "line", "opacity": 0.6}},
         {
             "mark": {"type": "point", "size": 70, "filled": True},
-            "encoding": {
-                "opacity": _PALE,
-                "tooltip": _tooltip(
-                    ("configuration", "nominal"),
-                    ("cores", "nominal"),
-                    ("milliseconds", "quantitative"),
-                    ("overhead", "quantitative"),
-                ),
-            },
+            "encoding": {"opacity": _PALE, "tooltip": _tooltip("configuration cores milliseconds:Q overhead:Q")},
         },
     ],
 }
@@ -300,13 +231,7 @@ CROSSING: Spec = _WIDE | {
     "height": 220,
     "encoding": {
         "x": _MILLISECONDS,
-        "y": {
-            "field": "times",
-            "type": "quantitative",
-            "title": "times as fast as one process",
-            "scale": {"type": "log"},
-            "axis": {"format": "~g"},
-        },
+        "y": _q("times", title="times as fast as one process", scale={"type": "log"}, axis={"format": "~g"}),
         "color": _frameworks(PARALLEL),
     },
     "layer": [
@@ -319,13 +244,7 @@ CROSSING: Spec = _WIDE | {
             "encoding": {
                 "shape": _CLOCK,
                 "opacity": _PALE,
-                "tooltip": _tooltip(
-                    ("configuration", "nominal"),
-                    ("cores", "nominal"),
-                    ("clock", "nominal"),
-                    ("milliseconds", "quantitative"),
-                    ("times", "quantitative"),
-                ),
+                "tooltip": _tooltip("configuration cores clock milliseconds:Q times:Q"),
             },
         },
         _AT_ONE | {"encoding": {"y": {"datum": 1}, **_ACROSS, "color": {"value": "#888888"}}},
@@ -335,54 +254,37 @@ CROSSING: Spec = _WIDE | {
 THREADS: Spec = _WIDE | {
     "description": "Seconds end to end over ranks, compared with single threads that do the same work otherwise",
     "height": 240,
-    "encoding": {
-        "y": {
-            "field": "seconds",
-            "type": "quantitative",
-            "title": "seconds end to end",
-            "scale": {"type": "log"},
-            "axis": {"format": "~g"},
-        }
-    },
+    "encoding": {"y": _q("seconds", title="seconds end to end", scale={"type": "log"}, axis={"format": "~g"})},
     "layer": [
+        {"transform": _where("method"), "mark": {"type": "rule", "strokeDash": [6, 4], "color": "#888888"}},
         {
-            "transform": [{"filter": "isValid(datum.method)"}],
-            "mark": {"type": "rule", "strokeDash": [6, 4], "color": "#888888"},
-        },
-        {
-            "transform": [{"filter": "isValid(datum.method)"}],
+            "transform": _where("method"),
             "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -3},
             "encoding": {"x": {"value": "width"}, "text": {"field": "method"}},
         },
         {
-            "transform": [{"filter": "isValid(datum.workers)"}],
+            "transform": _where("workers"),
             "mark": {"type": "line", "opacity": 0.6},
             "encoding": {"x": {**_RANKS, "field": "workers"}, "color": _frameworks(PARALLEL)},
         },
         {
-            "transform": [{"filter": "isValid(datum.workers)"}],
+            "transform": _where("workers"),
             "mark": {"type": "point", "size": 70, "filled": True},
             "encoding": {
                 "x": {**_RANKS, "field": "workers"},
                 "color": _frameworks(PARALLEL),
                 "opacity": _PALE,
-                "tooltip": _tooltip(
-                    ("framework", "nominal"),
-                    ("workers", "quantitative"),
-                    ("cores", "nominal"),
-                    ("seconds", "quantitative"),
-                ),
+                "tooltip": _tooltip("framework workers:Q cores seconds:Q"),
             },
         },
     ],
 }
 
-_KIND = {
-    "field": "batch",
-    "type": "nominal",
-    "scale": {"domain": ["shared batch", "growing batch"], "range": [[1, 0], [5, 4]]},
-    "legend": {"title": None, "orient": "top", "symbolType": "stroke"},
-}
+_KIND = _n(
+    "batch",
+    scale={"domain": ["shared batch", "growing batch"], "range": [[1, 0], [5, 4]]},
+    legend={"title": None, "orient": "top", "symbolType": "stroke"},
+)
 _ALONE = {"condition": {"test": "datum.alone", "value": 1}, "value": 0}
 """A layer of every row, most of which it does not show: Vega warns of one that is empty."""
 _OVER_RANKS = {"x": {**_RANKS, "field": "at"}, "color": _frameworks()}
@@ -393,48 +295,40 @@ SCALING: Spec = _WIDE | {
     "layer": [
         {
             "mark": {"type": "rule", "strokeDash": [2, 3], "strokeWidth": 1.5},
-            "encoding": {"y": {"field": "level", "type": "quantitative"}, "color": _frameworks(), "opacity": _ALONE},
+            "encoding": {"y": _q("level"), "color": _frameworks(), "opacity": _ALONE},
         },
         {
             "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -3},
             "encoding": {
                 "x": {"value": "width"},
-                "y": {"field": "level", "type": "quantitative"},
+                "y": _q("level"),
                 "text": {"field": "configuration"},
                 "opacity": _ALONE,
             },
         },
         {
-            "transform": [{"filter": "isValid(datum.seconds)"}],
+            "transform": _where("seconds"),
             "mark": {"type": "line", "opacity": 0.7},
             "encoding": {
                 **_OVER_RANKS,
-                "y": {"field": "seconds", "type": "quantitative", "title": "seconds end to end"},
+                "y": _q("seconds", title="seconds end to end"),
                 "strokeDash": _KIND,
                 "detail": {"field": "series"},
             },
         },
         {
-            "transform": [{"filter": "isValid(datum.seconds)"}],
+            "transform": _where("seconds"),
             "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.7},
-            "encoding": {**_OVER_RANKS, "y": {"field": "from", "type": "quantitative"}, "y2": {"field": "to"}},
+            "encoding": {**_OVER_RANKS, "y": _q("from"), "y2": {"field": "to"}},
         },
         {
-            "transform": [{"filter": "isValid(datum.seconds)"}],
+            "transform": _where("seconds"),
             "mark": {"type": "point", "size": 70, "filled": True},
             "encoding": {
                 **_OVER_RANKS,
-                "y": {"field": "seconds", "type": "quantitative"},
+                "y": _q("seconds"),
                 "opacity": _PALE,
-                "tooltip": _tooltip(
-                    ("configuration", "nominal"),
-                    ("series", "nominal"),
-                    ("cores", "nominal"),
-                    ("seconds", "quantitative"),
-                    ("low", "quantitative"),
-                    ("high", "quantitative"),
-                    ("runs", "quantitative"),
-                ),
+                "tooltip": _tooltip("configuration series cores seconds:Q low:Q high:Q runs:Q"),
             },
         },
     ],
@@ -445,25 +339,14 @@ LEARNING: Spec = _WIDE | {
     "height": 260,
     "mark": {"type": "line", "point": {"size": 30, "filled": True}},
     "encoding": {
-        "x": {"field": "seconds", "type": "quantitative", "title": "seconds since ready"},
-        "y": {
-            "field": "accuracy",
-            "type": "quantitative",
-            "title": "accuracy",
-            "axis": {"format": "%"},
-            "scale": {"zero": False},
-        },
-        "color": {
-            "field": "configuration",
-            "type": "nominal",
-            "sort": None,
-            "legend": {"title": None, "orient": "top", "columns": 2, "labelLimit": 300},
-        },
+        "x": _q("seconds", title="seconds since ready"),
+        "y": _q("accuracy", title="accuracy", axis={"format": "%"}, scale={"zero": False}),
+        "color": _n(
+            "configuration", sort=None, legend={"title": None, "orient": "top", "columns": 2, "labelLimit": 300}
+        ),
         "strokeDash": {"condition": {"test": "datum.single", "value": [5, 4]}, "value": [1, 0]},
         "detail": {"field": "run"},
-        "tooltip": _tooltip(
-            ("configuration", "nominal"), ("seconds", "quantitative"), ("accuracy", "quantitative"), ("run", "nominal")
-        ),
+        "tooltip": _tooltip("configuration seconds:Q accuracy:Q run"),
     },
 }
 
@@ -476,17 +359,12 @@ HISTORY: Spec = _WIDE | {
         "detail": [{"field": "configuration"}, {"field": "stretch"}],
     },
     "layer": [
-        {"mark": {"type": "line", "interpolate": "linear"}, "encoding": {"y": {"field": "level", **_SECONDS}}},
+        {"mark": {"type": "line", "interpolate": "linear"}, "encoding": {"y": _q("level", title="seconds")}},
         {
             "mark": {"type": "point", "filled": True, "size": 40},
             "encoding": {
-                "y": {"field": "seconds", **_SECONDS},
-                "tooltip": _tooltip(
-                    ("configuration", "nominal"),
-                    ("day", "temporal"),
-                    ("seconds", "quantitative"),
-                    ("runs", "quantitative"),
-                ),
+                "y": _q("seconds", title="seconds"),
+                "tooltip": _tooltip("configuration day:T seconds:Q runs:Q"),
             },
         },
     ],
@@ -496,26 +374,20 @@ LAPS: Spec = _WIDE | {
     "description": "Seconds of each epoch or iteration",
     "height": 200,
     "encoding": {
-        "x": {"field": "repetition", "type": "quantitative", "title": "repetition", "axis": {"labelExpr": _WHOLE}},
+        "x": _q("repetition", title="repetition", axis={"labelExpr": _WHOLE}),
         "color": _frameworks(),
         "detail": [{"field": "configuration"}, {"field": "what"}],
     },
     "layer": [
         {
             "mark": {"type": "area", "opacity": 0.15},
-            "encoding": {"y": {"field": "low", **_SECONDS}, "y2": {"field": "high"}},
+            "encoding": {"y": _q("low", title="seconds"), "y2": {"field": "high"}},
         },
         {
             "mark": {"type": "line", "point": {"size": 40, "filled": True}},
             "encoding": {
-                "y": {"field": "seconds", **_SECONDS},
-                "tooltip": _tooltip(
-                    ("configuration", "nominal"),
-                    ("what", "nominal"),
-                    ("repetition", "quantitative"),
-                    ("seconds", "quantitative"),
-                    ("runs", "quantitative"),
-                ),
+                "y": _q("seconds", title="seconds"),
+                "tooltip": _tooltip("configuration what repetition:Q seconds:Q runs:Q"),
             },
         },
     ],
@@ -526,24 +398,17 @@ PROGRESS: Spec = _WIDE | {
     "height": 200,
     "mark": {"type": "line", "point": {"size": 30, "filled": True}},
     "encoding": {
-        "x": {"field": "seconds", "type": "quantitative", "title": "seconds since ready"},
-        "y": {"field": "value", "type": "quantitative", "title": "loss or residual", "scale": {"type": "symlog"}},
+        "x": _q("seconds", title="seconds since ready"),
+        "y": _q("value", title="loss or residual", scale={"type": "symlog"}),
         "color": _frameworks(),
         "detail": [{"field": "run"}, {"field": "what"}],
-        "tooltip": _tooltip(
-            ("configuration", "nominal"),
-            ("what", "nominal"),
-            ("done", "quantitative"),
-            ("seconds", "quantitative"),
-            ("value", "quantitative"),
-        ),
+        "tooltip": _tooltip("configuration what done:Q seconds:Q value:Q"),
     },
 }
 
 ACCURACY: Spec = PROGRESS | {
     "description": "Accuracy over the seconds since the rank was ready",
-    "encoding": PROGRESS["encoding"]
-    | {"y": {"field": "value", "type": "quantitative", "title": "accuracy", "scale": {"zero": False}}},
+    "encoding": PROGRESS["encoding"] | {"y": _q("value", title="accuracy", scale={"zero": False})},
 }
 
 TIMELINE: Spec = _WIDE | {
@@ -551,39 +416,32 @@ TIMELINE: Spec = _WIDE | {
     "height": {"step": 24},
     "mark": {"type": "bar", "cornerRadius": 1},
     "encoding": {
-        "y": {"field": "rank", "type": "nominal", "title": None, "sort": {"field": "place"}},
-        "x": {"field": "start", "type": "quantitative", "title": "seconds since the run was asked for"},
+        "y": _n("rank", title=None, sort={"field": "place"}),
+        "x": _q("start", title="seconds since the run was asked for"),
         "x2": {"field": "end"},
         "color": _colour("phase", theme.PHASES),
-        "tooltip": _tooltip(
-            ("rank", "nominal"), ("node", "nominal"), ("phase", "nominal"), ("seconds", "quantitative")
-        ),
+        "tooltip": _tooltip("rank node phase seconds:Q"),
     },
 }
 
 CHANGES: Spec = _WIDE | {
     "description": "Time now divided by time before, with 95 % interval",
     "height": {"step": 24},
-    "encoding": {"y": {"field": "what", "type": "nominal", "title": None, "sort": None, "axis": {"labelLimit": 280}}},
+    "encoding": {"y": _n("what", title=None, sort=None, axis={"labelLimit": 280})},
     "layer": [
         {
             "mark": {"type": "rule", "strokeDash": [3, 3]},
             "encoding": {"x": {"datum": 1}, "y": {"value": 0}, "y2": {"value": "height"}},
         },
         {
-            "transform": [{"filter": "isValid(datum.low)"}],
+            "transform": _where("low"),
             "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.7},
-            "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+            "encoding": {"x": _q("low"), "x2": {"field": "high"}},
         },
         {
             "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
             "encoding": {
-                "x": {
-                    "field": "ratio",
-                    "type": "quantitative",
-                    "title": "time now / time before",
-                    "scale": {"zero": False},
-                },
+                "x": _q("ratio", title="time now / time before", scale={"zero": False}),
                 "color": _colour(
                     "verdict",
                     {
@@ -594,14 +452,7 @@ CHANGES: Spec = _WIDE | {
                     },
                     columns=2,
                 ),
-                "tooltip": _tooltip(
-                    ("case", "nominal"),
-                    ("what", "nominal"),
-                    ("ratio", "quantitative"),
-                    ("low", "quantitative"),
-                    ("high", "quantitative"),
-                    ("verdict", "nominal"),
-                ),
+                "tooltip": _tooltip("case what ratio:Q low:Q high:Q verdict"),
             },
         },
     ],
@@ -612,13 +463,11 @@ ITERATIONS: Spec = _WIDE | {
     "height": 200,
     "mark": {"type": "line", "interpolate": "step-before", "point": {"size": 40, "filled": True}},
     "encoding": {
-        "x": {"field": "iteration", "type": "quantitative", "title": "iteration", "axis": {"labelExpr": _WHOLE}},
-        "y": {"field": "seconds", **_SECONDS},
+        "x": _q("iteration", title="iteration", axis={"labelExpr": _WHOLE}),
+        "y": _q("seconds", title="seconds"),
         "color": _frameworks(),
         "detail": [{"field": "configuration"}],
-        "tooltip": _tooltip(
-            ("configuration", "nominal"), ("iteration", "quantitative"), ("seconds", "quantitative"), ("run", "nominal")
-        ),
+        "tooltip": _tooltip("configuration iteration:Q seconds:Q run"),
     },
 }
 
@@ -626,13 +475,7 @@ SEARCH: Spec = _WIDE | {
     "description": "What each trial of a search came to, and the best until then",
     "height": 200,
     "encoding": {
-        "x": {
-            "field": "trial",
-            "type": "quantitative",
-            "title": "trial",
-            "axis": {"labelExpr": _WHOLE},
-            "scale": {"zero": False},
-        },
+        "x": _q("trial", title="trial", axis={"labelExpr": _WHOLE}, scale={"zero": False}),
         "color": _frameworks(),
         "detail": [{"field": "configuration"}],
     },
@@ -640,19 +483,13 @@ SEARCH: Spec = _WIDE | {
         {
             "mark": {"type": "point", "filled": True, "size": 50},
             "encoding": {
-                "y": {"field": "value", "type": "quantitative", "title": "value", "scale": {"zero": False}},
-                "tooltip": _tooltip(
-                    ("configuration", "nominal"),
-                    ("metric", "nominal"),
-                    ("trial", "quantitative"),
-                    ("value", "quantitative"),
-                    ("best", "quantitative"),
-                ),
+                "y": _q("value", title="value", scale={"zero": False}),
+                "tooltip": _tooltip("configuration metric trial:Q value:Q best:Q"),
             },
         },
         {
             "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.6},
-            "encoding": {"y": {"field": "best", "type": "quantitative", "title": "value", "scale": {"zero": False}}},
+            "encoding": {"y": _q("best", title="value", scale={"zero": False})},
         },
     ],
 }

@@ -70,14 +70,16 @@ def summarise(cases: Sequence[Case], at_least: float = stats.AT_LEAST) -> tuple[
     samples = [(case, *place) for case in cases for place in _samples(case)]
     medians = stats.medians([seconds for _, _, _, seconds in samples])
     pairs = [(case, *place) for case in cases for place in _pairs(case)]
-    ratios = stats.ratios([(base, other) for *_, base, other in pairs], at_least, [looks for *_, looks, _, _ in pairs])
+    sides = [tuple(map(list, zip(*itertools.chain(*days), strict=True))) for *_, days in pairs]
+    ratios = stats.ratios([(base, other) for base, other in sides], at_least, [looks for *_, looks, _ in pairs])
     times: dict[int, list[Time]] = {}
     for (case, configuration, clock, _), found in zip(samples, medians, strict=True):
         times.setdefault(id(case), []).append(Time(configuration, clock, found))
     compared: dict[int, list[Ratio]] = {}
-    for (case, above, below, clock, shared, _, base, other), found in zip(pairs, ratios, strict=True):
-        over = trends.trend([b / a for a, b in zip(base, other, strict=True)])
-        compared.setdefault(id(case), []).append(Ratio(above, below, clock, replace(found, shared=shared), over))
+    for (case, above, below, clock, shared, _, days), found in zip(pairs, ratios, strict=True):
+        over = trends.trend([b / a for a, b in itertools.chain(*days)])
+        judged = replace(found, shared=shared, days=stats.over_days(days) if days[1:] else None)
+        compared.setdefault(id(case), []).append(Ratio(above, below, clock, judged, over))
     return tuple(Summary(case, tuple(times.get(id(case), ())), tuple(compared.get(id(case), ()))) for case in cases)
 
 
@@ -96,7 +98,9 @@ def _sides(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
     yield from itertools.combinations(others, 2)
 
 
-def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, bool, int, list[float], list[float]]]:
+def _pairs(
+    case: Case,
+) -> Iterator[tuple[Configuration, Configuration, str, bool, int, list[list[tuple[float, float]]]]]:
     for workers, comparison in case.comparisons.items():
         if not comparison.comparable:
             continue
@@ -105,6 +109,5 @@ def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, bool
                 continue
             shared, looks = compare.unlike(other.runs, one.runs), compare.looks(other.runs, one.runs)
             for clock in CLOCKS:
-                if found := compare.pairs((*other.runs, *other.beside), (*one.runs, *one.beside), clock):
-                    base, seconds = map(list, zip(*found, strict=True))
-                    yield one.configuration, other.configuration, clock, shared, looks, base, seconds
+                if days := compare.by_day((*other.runs, *other.beside), (*one.runs, *one.beside), clock):
+                    yield one.configuration, other.configuration, clock, shared, looks, days

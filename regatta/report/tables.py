@@ -19,7 +19,8 @@ _USE_NOTE = (
     "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
     "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; "
     "ranks of one node need no network among themselves. Energy: of the processors and memory of all nodes meanwhile, "
-    "where all show it (RAPL), whoever used it. Cost: price_per_hour of the inventory's hosts, end to end."
+    "where all show it (RAPL), and of their GPUs, whoever used it. Cost: price_per_hour of the inventory's hosts, end "
+    "to end."
 )
 _TIMES_NOTE = (
     f"Medians, with 95 % intervals from {stats.LEAST_PAIRS} runs on, of the runs that succeeded. End to end: all that "
@@ -45,13 +46,15 @@ _RATIOS_NOTE = (
     "does not contain 1, and a difference that matters. At most one verdict in 20 is false. All together: whether it "
     "also holds if all verdicts of this page are taken together (Holm's correction). Cores shared: there is no "
     "verdict, because the ranks of one side had to share cores (hosts that are containers of one machine, or more "
-    "ranks than cores) and those of the other had not. Fell or rose: there is a trend over the repeats (Mann and "
+    "ranks than cores) and those of the other had not. Over days: the ratio on any such day, with an interval from "
+    f"{stats.LEAST_PAIRS} days on. Fell or rose: there is a trend over the repeats (Mann and "
     "Kendall's test, 5 %), as of a warm-up, until that repeat or to the end."
 )
 _RATIO_COLUMNS = (
     *("case", "configuration", "time", "compared with", "timer"),
     *("speed-up", "efficiency", "verdict", "all together"),
 )
+_OVER_DAYS = "over days"
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
     """For each workload: how its configurations compare with one process and with each other, and the verdict."""
     together = _together(summaries)
     for workload, chosen in _by_workload(summaries).items():
+        several = any(ratio.times.days for summary in chosen for ratio in summary.ratios)
         rows = [
             (
                 row_title(summary.case, chosen),
@@ -144,6 +148,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
                 _verdict(ratio),
                 together.get(id(ratio), "–"),
+                *([_days(ratio)] if several else []),
             )
             for summary in chosen
             for ratio in summary.ratios
@@ -152,7 +157,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
             yield Table(
                 f"{workload}-ratios",
                 f"{workload}: which is faster",
-                _RATIO_COLUMNS,
+                (*_RATIO_COLUMNS, *([_OVER_DAYS] if several else [])),
                 tuple(rows),
                 _RATIOS_NOTE,
                 grouped=True,
@@ -162,6 +167,11 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
 def _verdict(ratio: Ratio) -> str:
     said = texts.verdict(ratio.times, ratio.above.label)
     return said if ratio.trend.steady or ratio.times.shared else f"{said}; {ratio.trend.words('the ratio')}"
+
+
+def _days(ratio: Ratio) -> str:
+    days = ratio.times.days
+    return f"{texts.times(days)}, {days.n} days" if days else "–"
 
 
 def _together(summaries: Sequence[Summary]) -> dict[int, str]:
@@ -207,7 +217,11 @@ def use(summaries: Sequence[Summary]) -> Iterator[Table]:
                 texts.seconds(_median([run.cpu_seconds for run in group.runs])),
                 texts.gigabytes(_whole(_median([run.peak_bytes for run in group.runs]))),
                 texts.size(_whole(_median([run.sent_bytes for run in group.runs]))),
-                texts.joules(_median([run.joules for run in group.runs])),
+                texts.energy(
+                    _median([run.joules for run in group.runs]),
+                    _median([run.gpu_joules for run in group.runs]),
+                    gpus=any(run.has_gpus for run in group.runs),
+                ),
                 texts.cost(_median([run.cost for run in group.runs])),
             )
             for summary in chosen

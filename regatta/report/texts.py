@@ -48,6 +48,14 @@ def times(found: Interval | None) -> str:
     return f"{found.value:.2f}{around}"
 
 
+def over_days(found: Ratio) -> str:
+    """How it is on several days, to stand behind the number of pairs: `; over 7 days 1.02 to 1.31`, or ` of 2 days`."""
+    days = found.days
+    if days is None:
+        return ""
+    return f" of {days.n} days" if days.low is None else f"; over {days.n} days {days.low:.2f} to {days.high:.2f}"
+
+
 def verdict(found: Ratio, which: str) -> str:
     """The verdict with the side that it is about: `ray × 4 is slower`, `equal`."""
     return f"{which} is {found.verdict}" if found.verdict in ("slower", "faster") else found.verdict
@@ -73,6 +81,11 @@ def size(value: int | None) -> str:
 def joules(value: float | None) -> str:
     """Energy as text: `1,234 J`; `not measured` for None."""
     return "not measured" if value is None else f"{value:,.0f} J"
+
+
+def energy(joules_: float | None, of_gpus: float | None, *, gpus: bool) -> str:
+    """Energy of processors and memory, and of GPUs where there are some: `1,234 J; GPUs 56,789 J`."""
+    return joules(joules_) + (f"; GPUs {joules(of_gpus)}" if gpus else "")
 
 
 def cost(value: float | None) -> str:

@@ -271,10 +271,11 @@ class Preparer:
         cores = {name: answer.facts["cores"] for name, answer in answers.items() if name in well}
         said = request.options
         has = {**answers[self._cluster.head.name].packages, **(layer.packages if layer else {})}
-        chosen = gpus.choose(framework, said, self._cluster, {name: answers[name] for name in well}, has)
+        cluster = self._cluster.ordered(request.hosts)
+        chosen = gpus.choose(framework, said, cluster, {name: answers[name] for name in well}, has)
         for line in chosen.lines:
             self._console.note(line)
-        ranks = chosen.ranks or placement.placed(framework, said.workers, self._cluster, cores)
+        ranks = chosen.ranks or placement.placed(framework, said.workers, cluster, cores)
         for warning in placement.crowded(ranks, cores):
             self._console.warn(warning)
         name = naming.check_run_name(said.name) if said.name else turn.run if turn else None

@@ -24,6 +24,7 @@ class Request:
 
     Where the options name no launcher, the framework takes one. An elastic run continues without lost hosts, as
     a further generation of `first_run`. `cache` and `notes` (warnings) are kept in the record.
+    `hosts`: names of the hosts in the order in which they get ranks, where that is not the inventory's.
     `environment`: which packages it has beyond the nodes'; `variables`: those that its processes get. If they are not
     given, they are read from what the options say, once for all requests that are made of this one.
     """
@@ -41,6 +42,7 @@ class Request:
     notes: tuple[str, ...] = ()
     project: Path | None = None
     start: Path | None = None
+    hosts: tuple[str, ...] = ()
     environment: Requirements = _OF_OPTIONS
     variables: Variables = _TYPED
 

@@ -37,6 +37,9 @@ OWN = {
     "duet": Option(
         "run these two frameworks of each point at the same moment, each on half of the cores: torch,ray", name="duet"
     ),
+    "shuffle_hosts": Option(
+        "give the ranks another order of the hosts in each repeat, the same under all frameworks", SWITCH
+    ),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
     "json": Option(f"at the end {JSON_HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
@@ -60,7 +63,8 @@ def _bench(words: Mapping[str, Any]) -> None:
         raise UsageError("--json shows what runs have shown: --dry-run starts none")
     given = typed(OPTIONS, words)
     said = declaration.said(RunOptions, given)
-    plan = _duet(_until(plan_file.load(words["plan"], given), given), given)
+    plan = replace(plan_file.load(words["plan"], given), shuffled=words["shuffle_hosts"])
+    plan = _duet(_until(plan, given), given)
     given_variables = variables.typed(said.env, said.env_file)
     found_hosts, results = inventories.load(said.inventory), paths.results_dir()
     with contextlib.ExitStack() as stack:

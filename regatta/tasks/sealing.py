@@ -96,8 +96,12 @@ def reproduce(
         sealed.unpack(found, code)
     ended = _bench(code, [found.plan, *found.words], hosts, results)
     here = [run for run in Store(results).list().records if run.series and run.series.plan]
+    if ended and not here:
+        raise RegattaError(f"the bench ended with code {ended} before its first run: solve what it says, then once more")
     if other := {str(run.identity.release) for run in here} - {found.release}:
         print(f"note: here release {', '.join(sorted(other))} ran, there {found.release}: another version of Regatta?")
+    for line in reproduced.other_data(found.records, here):
+        print(f"note: {line}")
     for verdict in reproduced.compare(found.records, here):
         print(verdict.line)
     if ended:

@@ -67,12 +67,13 @@ class FinishRun(Operation[Finished]):
 class Contended(Value):
     """Ids of other runs that were on a node meanwhile; `load`: cores that processes outside of Regatta have used.
 
-    `joules`: energy of its processors; None: not measured.
+    `joules`: energy of its processors, `gpu_joules` of its GPUs; None: not measured.
     """
 
     runs: Tuple[str, ...] = ()
     load: Optional[float] = None
     joules: Optional[float] = None
+    gpu_joules: Optional[float] = None
 
 
 class AskContention(Operation[Contended]):

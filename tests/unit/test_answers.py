@@ -6,6 +6,9 @@ import kept
 import pytest
 from msgspec import structs
 
+from regatta.bench import order
+from regatta.experiments.plan_file import load
+from regatta.experiments.plans import expand
 from regatta.records.record import Beside, Record, RunIdentity, Series
 from regatta.report import answers, tables, texts
 from regatta.report.cases import cases
@@ -47,6 +50,14 @@ def test_who_won_and_by_how_much(ray: float, torch: float, sentence: str) -> Non
     assert found.marks == ()
 
 
+def test_the_plan_of_one_experiment_gives_the_title() -> None:
+    series = Series("one", 1, 6, about="Does Ray cost more than torch?")
+    assert said([structs.replace(run, series=series) for run in runs(TORCH, 1.0)]).about == series.about
+    claim, smoke = (load(name) for name in ("ray-train-claim", "smoke"))
+    told = [order.ordered(plan, expand(plan, 4))[0].series(plan, "set").about for plan in (claim, smoke)]
+    assert told == [claim.about, None], "of several experiments it is no title"
+
+
 def test_what_is_not_shown_is_said() -> None:
     mixed = said(runs(TORCH, 1.0), runs(RAY, 1.0, [1.2, 0.9, 1.3, 0.8, 1.1, 1.0]))
     assert mixed.sentences[0].startswith("No difference between ") and mixed.sentences[0].endswith(", 6 pairs).")
@@ -86,6 +97,21 @@ def test_repeats_that_warm_up_or_are_never_steady_are_marked() -> None:
     assert "the ratio of torch × 2 to ray × 2 fell to the end: never steady" in answers.answer(summary).marks
     verdicts = [row[-2] for table in tables.ratios([summary]) for row in table.rows]
     assert verdicts[0].endswith("; the ratio fell to the end: never steady")
+
+
+@pytest.mark.parametrize(("days", "said_of"), [(1, ""), (3, " of 3 days"), (6, "; over 6 days 1.25 to 1.25")])
+def test_runs_of_several_days_have_an_interval_over_days_beside(days: int, said_of: str) -> None:
+    def of(record: Record, times: float) -> list[Record]:
+        return [
+            structs.replace(run, identity=structs.replace(run.identity, started=f"2026-11-0{1 + at % days}T10:00:00Z"))
+            for at, run in enumerate(runs(record, times))
+        ]
+
+    made = [*of(TORCH, 1.0), *of(RAY, 1.25)]
+    assert said(made).sentences == (f"Ray took 1.25 times as long as torch (1.25 to 1.25, 6 pairs{said_of}).",)
+    (table,) = tables.ratios(summarise(cases(made)))
+    assert (table.columns[-1] == "over days") == (days > 1)
+    assert days == 1 or table.rows[0][-1].endswith(f", {days} days")
 
 
 def test_a_duet_is_named() -> None:

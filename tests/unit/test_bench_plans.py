@@ -13,8 +13,11 @@ from regatta.errors import PlanError
 from regatta.experiments import plan_file, plans
 from regatta.experiments.plan_file import load, parse
 from regatta.experiments.plans import BenchPlan, digest, expand
+from regatta.frameworks import registry
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.inventories import build
+from regatta.records import stats
+from regatta.run import placement
 
 SMALL = """
 repeats = 3
@@ -226,6 +229,15 @@ def test_more_repeats_go_on_with_the_same_set_and_other_parameters_do_not() -> N
     assert len(others | {digest('cache = "cold"' + SMALL)}) == 5
 
 
+ONCE = {"demo", "spectrum-published", "bigdl-pictures"}
+"""Plans that show times and give no verdict: of runs that take long, or that are only shown."""
+
+
+@pytest.mark.parametrize("name", [name for name in plan_file.shipped() if name not in ONCE])
+def test_a_plan_has_as_many_repeats_as_a_verdict_needs(name: str) -> None:
+    assert load(name).repeats >= stats.LEAST_PAIRS
+
+
 def test_rounds_are_complete_interleaved_and_shuffled_by_the_seed() -> None:
     plan = plan_of(SMALL)
     points = expand(plan, 4)
@@ -324,6 +336,25 @@ def test_a_duet_has_both_beside_each_other_and_changes_halves_each_time() -> Non
     assert order.remaining(entries, {entry.key for entry in entries}) == ()
     with pytest.raises(PlanError, match=r"no point has both dask and ray \(--duet\)"):
         expand(dataclasses.replace(plan, duet=("dask", "ray")), 2)
+
+
+def test_shuffled_hosts_have_another_order_in_each_repeat_and_the_same_in_a_pair() -> None:
+    plan = dataclasses.replace(plan_of(SMALL), shuffled=True, repeats=6)
+    cluster = cluster_of("node1", "node2", "node3")
+    names = [node.name for node in cluster.workers]
+    points, orders = expand(plan, 6), {}
+    for entry in order.ordered(plan, points):
+        orders.setdefault((entry.point.name, entry.repeat, entry.warm_up), set()).add(entry.hosts(plan, names))
+    assert all(len(one) == 1 for one in orders.values()), "both runs of a pair"
+    first = [only for (name, *_), (only,) in orders.items() if name == points[0].name]
+    assert len({*first}) > 2 and all(sorted(only) == names for only in first)
+    entry = order.ordered(plan, points)[0]
+    assert entry.hosts(dataclasses.replace(plan, shuffled=False), names) == tuple(names)
+    assert entry.series(plan, "set").shuffled and digest(plan, points) != digest(plan_of(SMALL), points)
+    turned = cluster.ordered(names[::-1])
+    ranks = placement.placed(registry.find("torch"), 2, turned, dict.fromkeys(names, 1))
+    assert [rank.node.name for rank in ranks] == ["node3", "node2"] and turned.head == cluster.head
+    assert cluster.ordered(()) == cluster
 
 
 def test_a_duet_of_the_same_has_two_repeats_each_time() -> None:

@@ -316,8 +316,9 @@ frameworks = ["multiprocessing"]
 def test_a_duet_runs_both_at_the_same_moment_on_halves_of_the_cores(fab: Fab) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a duet needs two cores")
-    code, text = fab.type(fab.plan("mine", DUET), "--duet", "single,multiprocessing")
+    code, text = fab.type(fab.plan("mine", DUET), "--duet", "single,multiprocessing", "--shuffle-hosts")
     assert code == 0, text
+    assert "has one host that runs ranks: --shuffle-hosts changes nothing there" in text
     assert "duet: single and multiprocessing run at the same moment, each on half of the cores" in text
     assert "still run" not in text and "is running on" not in text and "left out" not in text
     assert "beside it" in text and "pi: samples=20000, duet on here" in text
@@ -328,6 +329,7 @@ def test_a_duet_runs_both_at_the_same_moment_on_halves_of_the_cores(fab: Fab) ->
         partner = runs[run.series.partner]
         assert partner.series is not None and partner.series.partner == run.run_id
         assert {run.series.half, partner.series.half} == {1, 2} and run.series.index == partner.series.index
+        assert run.series.shuffled
         assert run.others == () and any(place.runs == (partner.run_id,) for place in run.beside)
         assert run.cluster.nodes[0].cores == len(os.sched_getaffinity(0)) // 2
         assert (run.joules is None) == (not energy.counters()), "measured where this host shows it, and only there"

@@ -412,6 +412,19 @@ def test_what_was_not_the_same_is_said() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("ray", "said"), [(2, []), (4, ["Not the same in all runs: parameter workers: torch 2; ray 4"])]
+)
+def test_that_one_process_is_one_worker_is_not_said(ray: int, said: list[str]) -> None:
+    def of(framework: Framework, workers: int) -> list[Record]:
+        run = made(framework, framework)
+        parameters = {**run.identity.parameters, "workers": workers}
+        return [structs.replace(run, identity=structs.replace(run.identity, parameters=parameters))]
+
+    groups = {"single": of("single", 1), "torch": of("torch", 2), "ray": of("ray", ray)}
+    assert [word for word in compare(groups).words if word.startswith("Not the same")] == said
+
+
 def test_a_tolerance_for_nothing_is_said() -> None:
     words = compare({"torch": [made("torch", "t", tolerance={"summ": 1.0, "names": 0.0})]}).words
     assert [w for w in words if "names nothing" in w] == ["The tolerance of summ names nothing in the answer."]

@@ -1,5 +1,7 @@
 """What a run took of energy, and what it cost."""
 
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -10,8 +12,8 @@ from msgspec import structs
 from regatta.errors import InventoryError
 from regatta.hosts import limits
 from regatta.hosts.remote import Remote
-from regatta.node import energy
-from regatta.records.record import Beside, Record
+from regatta.node import energy, gpus
+from regatta.records.record import Beside, Gpu, Record
 from regatta.report import show, tables
 from regatta.report.cases import cases
 from regatta.report.summary import summarise
@@ -50,6 +52,73 @@ def test_a_host_that_shows_none_is_not_measured(tmp_path: Path) -> None:
     (tmp_path / "intel-rapl:0" / "energy_uj").write_text("damaged")
     assert energy.counters(str(tmp_path)) == {}
     assert energy.joules({"intel-rapl:0": 1.0, "at": 0.0}, str(tmp_path)) is None
+
+
+NVML = """
+#include <stdio.h>
+#include <string.h>
+static int read_from(const char *name, unsigned index, unsigned long long *value) {
+    char path[4096]; snprintf(path, sizeof path, "%s/%s%u", FOLDER, name, index);
+    FILE *file = fopen(path, "r"); if (!file) return 3;
+    int good = fscanf(file, "%llu", value) == 1; fclose(file); return good ? 0 : 3;
+}
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **card) { *card = (void *)(unsigned long)(index + 1); return 0; }
+int nvmlDeviceGetUUID(void *card, char *uuid, unsigned length) {
+    return snprintf(uuid, length, "GPU-%lu", (unsigned long)card) >= (int)length;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void *card, unsigned long long *energy) {
+    return read_from("card", (unsigned)(unsigned long)card, energy);
+}
+"""
+"""The functions of NVIDIA's library that are asked, for two cards whose counters are files."""
+
+
+def test_cards_have_counters_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no compiler is here that makes a library")
+    (tmp_path / "nvml.c").write_text(f'#define FOLDER "{tmp_path}"\n{NVML}')
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", tmp_path / "nvml.so", tmp_path / "nvml.c"], check=True)
+    (tmp_path / "version").touch()
+    monkeypatch.setattr(gpus, "LOADED", str(tmp_path / "version"))
+    monkeypatch.setattr(energy, "LIBRARY", str(tmp_path / "nvml.so"))
+    none = str(tmp_path / "none")
+    assert energy.counters(none) == {}, "not one of two"
+    for card in (1, 2):
+        (tmp_path / f"card{card}").write_text(f"{card}000")
+    before = energy.counters(none)
+    assert set(before) == {"gpu:GPU-1", "gpu:GPU-2", "at"} and before["gpu:GPU-2"] == 2_000_000
+    assert energy.joules(before, none) is None, "processors show nothing"
+    (tmp_path / "card1").write_text("1500")
+    (tmp_path / "card2").write_text("4000")
+    assert energy.of_cards(before) == 2.5
+    zone(tmp_path, "intel-rapl:0", "package-0", 0)
+    both = energy.counters(str(tmp_path))
+    zone(tmp_path, "intel-rapl:0", "package-0", 3_000_000)
+    assert energy.joules(both, str(tmp_path)) == 3.0 and energy.of_cards(both) == 0.0
+    (tmp_path / "card1").write_text("7")
+    assert energy.of_cards(both) is None, "its driver was loaded again"
+    monkeypatch.setattr(energy, "LIBRARY", none)
+    assert energy.of_cards(both) is None and set(energy.counters(str(tmp_path))) == {"intel-rapl:0", "at"}
+
+
+def test_energy_of_gpus_is_that_of_all_nodes_that_have_some() -> None:
+    run = priced(1234.0, None)
+    assert run.gpu_joules is None and "energy      1,334 J\n" in "\n".join(show.lines(run))
+    node = run.cluster.nodes[0]
+    cards = structs.replace(node, gpus=(Gpu("NVIDIA H200"),))
+    with_card = structs.replace(
+        run, cluster=structs.replace(run.cluster, nodes=(cards, structs.replace(node, name="x")))
+    )
+    assert "energy      1,334 J; GPUs not measured" in "\n".join(show.lines(with_card))
+    told = tuple(structs.replace(place, gpu_joules=5e4) for place in run.beside if place.node == node.name)
+    with_card = structs.replace(with_card, beside=(*told, *run.beside[len(told) :]))
+    assert "energy      1,334 J; GPUs 50,000 J" in "\n".join(show.lines(with_card))
+    (table,) = tables.use(summarise(cases([with_card])))
+    assert table.rows[0][-2] == "1,334 J; GPUs 50,000 J"
 
 
 def test_a_node_is_asked_with_its_counters(remote: Remote) -> None:

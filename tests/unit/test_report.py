@@ -64,6 +64,13 @@ def test_a_size_that_an_option_says_is_said_once() -> None:
     assert describe({"size": None, "options": ["--calls=1000"]}, "pi") == "calls=1000"
 
 
+@pytest.mark.parametrize(
+    ("files", "said"), [("a", "a"), ("ab", "a, b"), ("abcd", "a and 3 more files"), ("", "-")], ids=str
+)
+def test_many_files_of_an_input_are_counted(files: str, said: str) -> None:
+    assert describe({"data": dict.fromkeys(files, "0" * 64), "size": 5}, "digits") == f"{said}, size=5"
+
+
 def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:
     single = kept.one("stars", "single")
     alone = kept.again(single, "alone", series=Series("another", 1, 1))
@@ -406,8 +413,12 @@ def test_a_thousand_runs_fit(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     for record in kept.many(1000):
         store.save(record)
-    written = files.write(tmp_path / "out", make.report(store.root), (), 0)
+    (store.root / "future.json").write_text('{"schema_version": 99, "identity": {}}')
+    report = make.report(store.root)
+    written = files.write(tmp_path / "out", report, (), 0)
     assert written.page.stat().st_size < 5_000_000
+    assert len(report.records) == 1000 and len(report.broken) == 1, "one of another schema hides no other"
+    assert "future.json: schema version 99 is unknown" in written.page.read_text()
 
 
 def test_what_runs_take_is_a_table() -> None:

@@ -136,6 +136,16 @@ def test_everything_is_drawn_and_nothing_complains(visit: Visit, page_file: Path
     assert visit.page.screenshot(path=folder / f"report-{size}-{visit.colour()}.png", full_page=True)
 
 
+def test_at_four_widths_nothing_is_wider_than_the_screen(visit: Visit) -> None:
+    visit.draw_all()
+    for width in (320, 768, 1280, 1920):
+        visit.page.set_viewport_size({"width": width, "height": 800})
+        visit.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 100)))")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        answer = visit.page.locator(".answer").first.bounding_box()
+        assert answer and answer["y"] < 800, "the first screen has an answer"
+
+
 @BOTH
 def test_the_colours_follow_the_button(visit: Visit) -> None:
     visit.draw_all()
@@ -229,6 +239,13 @@ def test_printed_all_is_there_and_nothing_is_cut(browser: Any, page_file: Path, 
     cut = f"[...document.querySelectorAll('main *:not(svg, svg *)')].filter({wide}).map((one) => one.outerHTML)"
     assert page.evaluate(cut) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    small = "(one) => one.getBoundingClientRect().width < 0.6 * one.viewBox.baseVal.width"
+    charts = "[...document.querySelectorAll('main .chart > svg, main .chart svg.marks')]"
+    assert page.evaluate(f"{charts}.filter({small}).length") == 0, "words in charts can be read"
+    in_two = "(one) => { const words = new Range(); words.selectNodeContents(one); return words.getClientRects()[1]; }"
+    heads = "[...document.querySelectorAll('#run-table thead th')].filter((one) => !/\\s/.test(one.textContent))"
+    states = "[...document.querySelectorAll('#run-table td:nth-child(6)')]"
+    assert page.evaluate(f"[...{heads}, ...{states}].filter({in_two}).map((one) => one.textContent)") == []
     context.close()
 
 

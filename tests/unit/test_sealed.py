@@ -114,10 +114,13 @@ def test_a_bench_that_ended_when_it_was_narrow_misses_no_repeat(project: tree.Tr
     fewer = sealed.verify(seal(project, key, tmp_path, [*map(until, runs(project.release, (1, 2, 3, 4, 5, 6, 8)))]))
     assert fewer.missing[0] == "missing: p under single: 1 of 8 repeats have no record (7)"
     duet = [
-        structs.replace(run, series=structs.replace(run.series, half=1)) if run.series else run
+        structs.replace(run, series=structs.replace(run.series, half=1, shuffled=True)) if run.series else run
         for run in runs(project.release)
     ]
-    assert sealed.verify(seal(project, key, tmp_path, duet)).words == ("--duet", "single,torch")
+    assert sealed.verify(seal(project, key, tmp_path, duet)).words == (
+        *("--duet", "single,torch"),
+        "--shuffle-hosts",
+    )
 
 
 RECORD = "records/torch-2.json"
@@ -220,6 +223,15 @@ def test_which_verdicts_hold_here() -> None:
         (found,) = [one for one in reproduced.compare(those(2.0), here) if "(total)" in one.what]
         return found.line
 
+    def read(digest: str) -> list[Record]:
+        return [
+            structs.replace(run, identity=structs.replace(run.identity, parameters={"g": "x.gz", "g_sha256": digest}))
+            for run in those(2.0)
+        ]
+
+    assert reproduced.other_data(read("0" * 64), read("0" * 64)) == reproduced.other_data(read("0" * 64), []) == []
+    (line,) = reproduced.other_data(read("0" * 64), read("f" * 64))
+    assert line.startswith("x.gz here has SHA-256 ffffffffffffffff, there 0000000000000000")
     assert outcome(those(3.0)).startswith("holds here: stars generated")
     assert "2.00 (2.00 to 2.00) there (slower), 3.00 (3.00 to 3.00) here (slower)" in outcome(those(3.0))
     assert outcome(those(0.5)).startswith("does not hold here: ")
@@ -262,6 +274,14 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     file = tmp_path / "set.zip"
     assert "14 succeeded" in regatta("results-seal", "plan", "--plan", "plan.toml", "--key", key, "--out", file)
     assert "14 runs" in regatta("results-verify", file, "--signer", f"{key}.pub", folder=tmp_path)
+    hosts = here / "hosts.yml"
+    usable = hosts.read_text()
+    hosts.write_text(usable.replace(str(tmp_path / "root"), "/dev/null/root"))
+    command = [str(Path(sys.executable).parent / "regatta"), "reproduce", str(file), "--inventory", str(here), "--yes"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode and "before its first run: solve what it says" in done.stderr, done.stdout + done.stderr
+    assert "not measured here" not in done.stdout, "one error, and no list of what there is not"
+    hosts.write_text(usable)
     said = regatta("reproduce", file, "--inventory", here, "--into", "again", "--yes", folder=tmp_path)
     assert len([line for line in said.splitlines() if line.startswith(("holds here: same", "cannot tell: same"))]) >= 1
     assert "note: here release" not in said

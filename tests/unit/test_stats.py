@@ -172,6 +172,33 @@ def test_the_interval_has_what_the_test_does_not_reject() -> None:
         assert found.p == pytest.approx(min(1.0, chance(0.0)))
 
 
+@pytest.mark.parametrize("days", [6, 12])
+@pytest.mark.parametrize(("kind", "least"), [("alike", 0.92), ("apart", 0.93), ("one is far off", 0.92)])
+def test_intervals_over_days_hold_what_is_true_on_any_day(kind: str, least: float, days: int) -> None:
+    """Each day has its own ratio, and its pairs spread around that; with few days the interval has to be wider."""
+    dice, times, truth = np.random.default_rng(days), 400, 1.2
+    apart = {"alike": 0.0, "apart": 0.05, "one is far off": 0.03}[kind]
+    of_day = dice.normal(0, apart, (times, days))
+    of_day += (dice.random((times, days)) < 0.1 * (kind == "one is far off")) * dice.normal(0, 0.3, (times, days))
+    pairs = truth * np.exp(of_day[..., None] + dice.normal(0, 0.05, (times, days, 4)))
+    found = [stats.over_days([[(1.0, ratio) for ratio in day] for day in one.tolist()]) for one in pairs]
+    held = sum(one.low is not None and one.high is not None and one.low <= truth <= one.high for one in found)
+    assert held / times >= least
+    if kind == "apart" and days == 6:
+        inside = ratios([([1.0] * one.size, one.ravel().tolist()) for one in pairs[:200]])
+        narrow = sum(one.low is not None and one.high is not None and one.low <= truth <= one.high for one in inside)
+        assert narrow / 200 < 0.8, "pairs of a day know nothing of other days"
+
+
+def test_few_days_have_no_interval_and_each_counts_once() -> None:
+    found = stats.over_days([[(1.0, 2.0)] * 9, [(1.0, 8.0)]])
+    assert (found.value, found.n, found.low) == (pytest.approx(4.0), 2, None)
+    same = stats.over_days([[(2.0, 3.0)]] * 6)
+    assert (same.low, same.high) == (pytest.approx(1.5), pytest.approx(1.5))
+    turned = Ratio(2.0, 12, 1.6, 2.5, days=Interval(2.0, 6, 1.25, 4.0)).inverse
+    assert turned.days == Interval(0.5, 6, 0.25, 0.8)
+
+
 def test_many_verdicts_are_corrected_as_holm_does() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == [True, False, False, True]
     assert holm([0.04]) == [True] and holm([]) == []

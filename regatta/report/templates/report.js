@@ -42,9 +42,12 @@
       const kinds = (channel) => new Set(spec.data.values.map((row) => row[channel?.field])).size;
       spec.height = step * kinds(spec.encoding.y) * kinds(spec.encoding.yOffset);
     }
-    if (element.clientWidth < 480) narrow(spec);
+    const small = element.clientWidth < 480;
+    if (small) narrow(spec);
     const actions = { export: true, source: false, compiled: false, editor: false };
-    const options = { config: data.themes[theme()], renderer: "svg", actions, downloadFileName: element.dataset.chart };
+    const config = structuredClone(data.themes[theme()]);
+    if (small) config.legend.layout = { top: { direction: "vertical", anchor: "start" } };
+    const options = { config, renderer: "svg", actions, downloadFileName: element.dataset.chart };
     drawn.set(element, await vegaEmbed(element, spec, options));
   }
 
@@ -220,7 +223,9 @@
     const choose = (again) => {
       const chart = figure.querySelector(".chart");
       chart.dataset.run = choice.value;
-      figure.querySelector(".said").textContent = data.runs[choice.value].words.join(" ");
+      const said = figure.querySelector(".said");
+      said.textContent = data.runs[choice.value].words.join(" ");
+      said.dataset.run = choice.value; // printed, where nothing can be chosen
       if (again) draw(chart).catch((error) => console.error(error));
     };
     choice.addEventListener("change", () => choose(true));
@@ -232,7 +237,10 @@
   route();
   root.dataset.ready = "yes";
   const printed = location.hash === "#print"; // `report --pdf` opens the page so: all parts are to be printed
-  if (printed) for (const part of document.querySelectorAll("details")) part.open = true;
+  if (printed) {
+    root.dataset.printed = "yes"; // as wide as paper, so that words in charts can be read
+    for (const part of document.querySelectorAll("details")) part.open = true;
+  }
   const when = printed ? (work) => work() : (window.requestIdleCallback ?? setTimeout);
   when(() => drawAll().then(() => { root.dataset.drawn = "yes"; }));
 })();

@@ -18,6 +18,8 @@ from workloads.common import events
 NONE, BF16, POWERSGD = "none", "bf16", "powersgd"
 RANK, WHOLE_STEPS = 2, 10
 """Of PowerSGD: the rank of the factors, and the first steps, in which gradients are sent as they are."""
+TIMED = 10
+"""One step of so many is timed, besides the first ten."""
 WHOLE_MB = 1 << 20
 """Room for all gradients in one bucket: PowerSGD's three exchanges a bucket come in any order, and mix, where there are
 two.
@@ -29,6 +31,7 @@ class Exchanged(DistributedDataParallel):
 
     def __init__(self, model: nn.Module, compress: str) -> None:
         super().__init__(model, forward_sync_buffers=False, bucket_cap_mb=WHOLE_MB if compress == POWERSGD else None)
+        self._set_ddp_runtime_logging_sample_rate(TIMED)
         self._power: Any = None
         learning = [weight for weight in model.parameters() if weight.requires_grad]
         self._whole_bytes = sum(one.numel() * (2 if compress == BF16 else one.element_size()) for one in learning)
@@ -45,10 +48,17 @@ class Exchanged(DistributedDataParallel):
             self.register_comm_hook(self._power, powerSGD_hook.powerSGD_hook)
 
     def tell(self, exchanges: int) -> None:
-        """Report what this rank has sent in so many exchanges, each as an all-reduce in a ring sends it."""
+        """Report what this rank has sent in so many exchanges, each as an all-reduce in a ring sends it.
+
+        The phase `exchange` is the time in which it had nothing to compute but waited for them, from the steps that
+        DDP has timed.
+        """
         whole, compressed = exchanges, 0
         if self._power is not None:
             whole = min(exchanges, WHOLE_STEPS)
             compressed = 4 * self._power.total_numel_after_compression
         world = dist.get_world_size()
         events.exchanged((whole * self._whole_bytes + compressed) * 2 * (world - 1) // world, exchanges)
+        told = self._get_ddp_logging_data()
+        waited = told["avg_backward_comm_time"] - told["avg_backward_compute_comm_overlap_time"]
+        events.spent("exchange", exchanges * max(0, waited) / 1e9)

@@ -110,6 +110,8 @@ def test_gradients_are_sent_in_fewer_bytes() -> None:
         made[compress] = runs[0].answer
         (told,), (other,) = (run.of("exchanged") for run in runs)
         assert told["sent_bytes"] == other["sent_bytes"] and told["times"] == 1 + 6 * 7
+        phases = {one["name"]: one["seconds"] for one in runs[1].of("phase")}
+        assert 0 < phases["exchange"] < phases["compute"]
         sent[compress] = told["sent_bytes"]
     assert sent["bf16"] * 2 == sent["none"] and sent["powersgd"] < 0.7 * sent["none"]
     for name, differ in (("bf16", 0.02), ("powersgd", 0.3)):

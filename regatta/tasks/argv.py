@@ -218,7 +218,7 @@ class _Reader:
             name = word.partition("=")[0]
             from regatta.tasks import foreign_flags
 
-            if self._runs_script() and (advice := foreign_flags.FLAGS.get(name)):
+            if self._runs_script() and (advice := foreign_flags.advice(name)):
                 raise UsageError(f"{command.name} has no flag {name}: {advice}")
             near = _near_flag(name, [*command.flags, *command.inverse_flags, HELP[0]])
             what = f"{command.name} has no flag {name}"

@@ -69,7 +69,9 @@ class Listed:
                 word = option[2]
                 there = path.parent / word
                 if option[1] in ("-f", "--find-links") and "://" not in word and not there.exists():
-                    raise EnvironmentFault(f"{where}: there is no folder {there}: correct the path, or take out the line")
+                    raise EnvironmentFault(
+                        f"{where}: there is no folder {there}: correct the path, or take out the line"
+                    )
                 self.index.append(f"{option[1]} {there if word and there.exists() else word}".rstrip())
                 self.lines += [] if limits else [self.index[-1]]
             elif not limits:

@@ -104,11 +104,24 @@ def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | 
     _refuse_sources([*(lines or ()), *more], taken)
     index = (*listed.index, *(f"--extra-index-url {url}" for url in taken.more))
     locked = [wish.lock.read_text(encoding="utf-8")] if wish.lock else []
-    content = [*listed.files.values(), *(["\n".join(lines)] if lines else [])]
+    content = [*listed.files.values(), *(["\n".join(lines)] if lines else []), *_settings(root.resolve(), tree)]
     told = [asdict(one) for one in packages], asdict(replace(taken, folders={}))
     name = digest([FORMAT, content, more, *locked, *told, *((wish.extras, wish.groups) if by_uv else ())])
     made = Wanted(file, more, name, index, fixed, wish.lock, lines, own=packages, sources=taken)
     return replace(made, extras=wish.extras, groups=wish.groups)
+
+
+def _settings(root: Path, tree: Path) -> list[str]:
+    """What uv itself reads when it resolves in a folder: limits of versions, of dates, and more."""
+    folders = [folder for folder in (root, *root.parents) if folder.is_relative_to(tree)]
+    tables = (
+        pyproject.at(pyproject.document(file), "tool", "uv", otherwise={}) for file in _in(folders, "pyproject.toml")
+    )
+    return [*(repr(table) for table in tables if table), *(lists.text(file) for file in _in(folders, "uv.toml"))]
+
+
+def _in(folders: Sequence[Path], name: str) -> list[Path]:
+    return [folder / name for folder in folders if (folder / name).is_file()]
 
 
 def _of_tree(
@@ -169,7 +182,9 @@ def _above(root: Path) -> str | None:
         return None
     upwards = [folder for folder in root.parents if folder != folder.parent and folder != Path.home()]
     named = next((folder / name for folder in upwards for name in FOUND if (folder / name).is_file()), None)
-    return named and (
+    if named is None:
+        return None
+    return (
         f"environment: {named} has no effect, and its folder is not synced, as there is no git here: start from "
         f"{named.parent}, or make an empty regatta.toml there"
     )

@@ -110,6 +110,13 @@ def test_an_unknown_word_is_named_with_the_nearest_and_the_way_on(line: str, sai
         ("runs --count 3 -- x", ["runs runs no script"]),
         ("torchrun -n fast t.py", ["-n is the number of ranks", "--name fast"]),
         ("torchrun --nproc_per_node=2 t.py", ["no flag --nproc_per_node", "--workers"]),
+        ("torchrun --nproc-per-node 2 t.py", ["no flag --nproc-per-node", "--workers"]),
+        ("torchrun --module p.t", ["no flag --module", "-m pkg.train"]),
+        ("torchrun --log_dir=logs t.py", ["no flag --log_dir", "logs RUN --rank N"]),
+        ("torchrun -r 3 t.py", ["no flag -r", "logs RUN --rank N"]),
+        ("torchrun --no-python t.sh", ["no flag --no-python", "leave it out"]),
+        ("torchrun --ntasks-per-node=2 t.py", ["no flag --ntasks-per-node", "--workers"]),
+        ("torchrun -c 2 t.py", ["no flag -c", "--workers"]),
         ("sparkrun --num-executors 2 t.py", ["no flag --num-executors", "--workers"]),
         ("torchrun -m", ["-m of torchrun needs the name of a module"]),
         ("torchrun -m --x", ["-m of torchrun needs the name of a module"]),
@@ -214,6 +221,9 @@ def test_what_is_no_python_is_refused(here: Path, source: Path) -> None:
         ("accelerate launch train.py", "leave out 'accelerate'"),
         ("train", "did you mean train.py?"),
         ("-m plums/train.py", "-m plums.train"),
+        ("bash train.sh", "bash is no Python"),
+        ("plums.train", "did you mean the module, -m plums.train?"),
+        ("plums", "it is a folder: name a script in it"),
     ],
 )
 def test_what_people_type_before_a_script_is_answered(here: Path, source: Path, words: str, said: str) -> None:

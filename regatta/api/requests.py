@@ -31,6 +31,8 @@ LAUNCHERS = {
     *("torchrun", "accelerate", "deepspeed", "composer", "horovodrun", "mpirun", "mpiexec", "srun"),
 }
 """Programs that people type before their script."""
+LAUNCHING = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
+"""The beginnings of modules that are such programs."""
 SHELLS = ("bash", "sh", "zsh")
 CHECKPOINT = "checkpoint"
 """Further options of workloads with checkpoints."""
@@ -56,6 +58,8 @@ def module(
     framework: str, name: str, arguments: Sequence[str], given: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> Request:
     """A run of a module, as `python -m NAME` starts it; see `script`. UsageError where the tree has no such module."""
+    if name.startswith(LAUNCHING):
+        raise UsageError(f"Regatta starts the ranks itself: leave out '-m {name}', and begin with the script")
     here = place.of(Path.cwd())
     source = tree.read(here.tree)
     _must_be_there(name, here)

@@ -263,6 +263,10 @@ def unknown(commands: Commands, word: str) -> str:
     others = commands.others()
     if word in others:
         return f"'{word}' is none of {commands.binary}'s commands: write '{others[word]}'"
+    from regatta.tasks import foreign_flags
+
+    if ours := foreign_flags.COMMANDS.get(word):
+        return f"there is no command '{word}': write '{usage(commands, ours)}'"
     near = nearest(word, [*commands.known, *others])
     meant = f", did you mean '{others.get(near, near)}'?" if near else ";"
     return f"there is no command '{word}'{meant} {_all_of(commands)}"

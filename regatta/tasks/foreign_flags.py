@@ -1,4 +1,4 @@
-"""Flags of other launchers, and what to write for them here."""
+"""Commands and flags of other launchers, and what to write for them here."""
 
 _WORKERS = "the number of ranks is --workers, over all hosts; each host gets its share"
 _NODES = "--workers counts ranks over all hosts; --nodes a,b chooses hosts by name"
@@ -29,8 +29,12 @@ FLAGS = {
     "--module": "a module is -m pkg.train",
     **dict.fromkeys(("--no-python", "--run-path"), _PYTHON),
     **dict.fromkeys(("--log-dir", "--redirects", "-r", "--tee", "--local-ranks-filter", "--output", "--error"), _LOGS),
-    **dict.fromkeys(("--bind-to", "--map-by", "--oversubscribe", "--cpu-bind", "--mpi", "--mca"), _PLACE),
+    **dict.fromkeys(
+        ("--bind-to", "--map-by", "--oversubscribe", "--cpu-bind", "--mpi", "--mca", "--allow-run-as-root"), _PLACE
+    ),
     **dict.fromkeys(("--executor-memory", "--driver-memory", "--executor-cores", "--driver-cores", "--conf"), _MEMORY),
+    **dict.fromkeys(("--partition", "-p", "--account", "--qos"), _MASTER),
+    "--no-wait": "to return at once, put the run into the cluster's queue by --detach",
     **dict.fromkeys(("--master", "--deploy-mode", "--address", "--submission-id"), _MASTER),
     **dict.fromkeys(("--working-dir", "--py-files", "--files", "--archives", "--chdir"), _TREE),
     **dict.fromkeys(
@@ -42,6 +46,13 @@ FLAGS = {
     **dict.fromkeys(("--job-name", "-J"), "a name of the run is --name"),
 }
 """torchrun, accelerate, mpirun, srun, spark-submit and `ray job submit`; a `_` within a name is a `-` here."""
+
+COMMANDS = {
+    **dict.fromkeys(("python", "python3", "srun", "mpirun", "mpiexec", "accelerate", "deepspeed"), "torchrun"),
+    "ray": "rayrun",
+    "spark-submit": "sparkrun",
+}
+"""The command here that does what another launcher does."""
 
 
 def advice(name: str) -> str | None:

@@ -31,6 +31,9 @@ LAUNCHERS = {
     *("torchrun", "accelerate", "deepspeed", "composer", "horovodrun", "mpirun", "mpiexec", "srun"),
 }
 """Programs that people type before their script."""
+LAUNCHING = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
+"""The beginnings of modules that are such programs."""
+SHELLS = ("bash", "sh", "zsh")
 CHECKPOINT = "checkpoint"
 """Further options of workloads with checkpoints."""
 
@@ -55,6 +58,8 @@ def module(
     framework: str, name: str, arguments: Sequence[str], given: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> Request:
     """A run of a module, as `python -m NAME` starts it; see `script`. UsageError where the tree has no such module."""
+    if name.startswith(LAUNCHING):
+        raise UsageError(f"Regatta starts the ranks itself: leave out '-m {name}', and begin with the script")
     here = place.of(Path.cwd())
     source = tree.read(here.tree)
     _must_be_there(name, here)
@@ -210,9 +215,9 @@ def _path(root: Path, script: str) -> Path:
             raise UsageError(
                 f"Regatta starts Python and the ranks itself: leave out '{script}', and begin with the script"
             )
-        near = Path(f"{script}.py")
-        meant = f"did you mean {near}?" if near.is_file() else "give its path from this folder"
-        raise UsageError(f"there is no script {script} in {Path.cwd()}: {meant}")
+        if script in SHELLS:
+            raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
+        raise UsageError(f"there is no script {script} in {Path.cwd()}: {_meant(path)}")
     if full.suffix == ".ipynb":
         raise UsageError(
             f"{script} is a notebook: make a script of it by 'jupyter nbconvert --to script {script}', and name that"
@@ -222,6 +227,16 @@ def _path(root: Path, script: str) -> Path:
     if not full.is_relative_to(root):
         raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in")
     return full
+
+
+def _meant(path: Path) -> str:
+    """What else a person may have meant by a script that is no file."""
+    near, module = Path(f"{path}.py"), path.as_posix().strip("/").replace("/", ".")
+    if near.is_file():
+        return f"did you mean {near}?"
+    if (path / "__main__.py").is_file() or Path(*module.split(".")).with_suffix(".py").is_file():
+        return f"did you mean the module, -m {module}?"
+    return "it is a folder: name a script in it" if path.is_dir() else "give its path from this folder"
 
 
 def _no_python(file: Path) -> bool:

@@ -58,6 +58,8 @@ def find(name: str, folder: Path) -> Workload:
         return known[name]
     near = difflib.get_close_matches(name, known, 1)
     meant = f", did you mean {near[0]}?" if near else ";"
+    if (folder / name).is_file():
+        meant = " but a script of that name, which 'torchrun', 'rayrun' and 'sparkrun' start;"
     raise UsageError(
         f"there is no workload '{name}'{meant} there are {', '.join(known)} (and those of a {projects.FILE})"
     )

@@ -45,7 +45,7 @@ _TIME = re.compile(r"(?:(\d+)')?(?:(\d+(?:\.\d+)?)'')?\Z")
 def document(path: Path) -> dict[str, Any]:
     """A TOML file. CardError where it is none."""
     try:
-        return dict(tomllib.loads(path.read_text(encoding="utf-8")))
+        return dict(tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError) as error:
         raise CardError(f"{path}: {error}") from None
 

@@ -14,7 +14,7 @@ _BLOCK = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)
 def tables(script: Path) -> dict[str, Any]:
     """Return what a script says of itself; empty without a block. EnvironmentFault where that is no TOML, or twice."""
     try:
-        text = script.read_text(encoding="utf-8")
+        text = script.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return {}
     found = [match for match in _BLOCK.finditer(text.replace("\r\n", "\n")) if match["type"] == "script"]

@@ -21,9 +21,14 @@ _REMOTE_SOURCE = re.compile(r"(\S+\s*@\s*)?(git|hg|svn|bzr)\+")
 _URL = re.compile(r"(\S+\s*@\s*)?[a-z]+://")
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?\s*@\s*(.*)")
 _FOLDER = re.compile(r"(?P<path>[^\s\[;]+)\s*(?P<extras>\[[^\]]*\])?[^;]*(?P<marker>;[^#]*)?")
-_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_STARTS = (
+    *((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32")),
+    *((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")),
+)
+"""The marks of encodings, with which a file begins."""
 LIMITS = "-c "
 """So a line begins that names a file of limits."""
+A_LINE = "NAME, NAME==1.0, the path of a folder of the tree, or an option of pip"
 NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_LINKS names, and name its version"
 
 OF_CONDA = (
@@ -63,6 +68,10 @@ class Listed:
             elif option := _INDEX.match(line):
                 word = option[2]
                 there = path.parent / word
+                if option[1] in ("-f", "--find-links") and "://" not in word and not there.exists():
+                    raise EnvironmentFault(
+                        f"{where}: there is no folder {there}: correct the path, or take out the line"
+                    )
                 self.index.append(f"{option[1]} {there if word and there.exists() else word}".rstrip())
                 self.lines += [] if limits else [self.index[-1]]
             elif not limits:
@@ -121,15 +130,23 @@ def text(file: Path) -> str:
     """
     try:
         raw = file.read_bytes()
-        named = next((name for bom, name in _BOMS if raw.startswith(bom)), None)
+        named = next((name for mark, name in _STARTS if raw.startswith(mark)), None)
         if named or b"\0" in raw:
-            return raw.decode(named or "ascii")
+            return _wide(raw, named)
         with contextlib.suppress(UnicodeDecodeError):
             return raw.decode("utf-8")
         return raw.decode("latin-1")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise EnvironmentFault(f"{file}: cannot be read ({reason}); it should list the packages of the run") from None
+
+
+def _wide(raw: bytes, named: str | None) -> str:
+    """A text by the encoding that its mark names; of two bytes a letter where it has none. ValueError for no text."""
+    found = raw.decode(named or ("utf-16-be" if raw.startswith(b"\0") else "utf-16-le"))
+    if "\0" in found or not (named or found.isascii()):
+        raise ValueError
+    return found
 
 
 def name_of(line: str) -> str:

@@ -17,7 +17,9 @@ else:
 def document(path: Path) -> dict[str, Any]:
     """A TOML file. EnvironmentFault where it is none."""
     try:
-        return parsed(path.read_text(encoding="utf-8"), str(path))
+        return parsed(path.read_text(encoding="utf-8-sig"), str(path))
+    except UnicodeDecodeError:
+        raise EnvironmentFault(f"{path}: is not in UTF-8: save it so") from None
     except (OSError, ValueError) as error:
         raise EnvironmentFault(f"{path}: {error}") from None
 
@@ -39,7 +41,10 @@ def listed(file: Path, block: Mapping[str, Any] | None = None) -> list[str]:
 
 def own(tables: Mapping[str, Any], file: Path) -> list[str]:
     """Return the requirements that a `pyproject.toml` has, or names files with, for setuptools or hatchling."""
-    found = list(at(tables, "project", "dependencies", otherwise=[]))
+    said = at(tables, "project", otherwise={}).get("dependencies", [])
+    if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
+        raise EnvironmentFault(f'{file}: dependencies is no list of names: write dependencies = ["NAME>=1.0"]')
+    found = [*said, *at(tables, "tool", "flit", "metadata", "requires", otherwise=[])]
     if "dependencies" in at(tables, "project", "dynamic", otherwise=[]):
         said = at(tables, "tool", "setuptools", "dynamic", "dependencies", "file", otherwise=[])
         one = at(tables, "tool", "setuptools", "dynamic", "dependencies", "file", otherwise="")

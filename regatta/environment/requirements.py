@@ -104,11 +104,24 @@ def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | 
     _refuse_sources([*(lines or ()), *more], taken)
     index = (*listed.index, *(f"--extra-index-url {url}" for url in taken.more))
     locked = [wish.lock.read_text(encoding="utf-8")] if wish.lock else []
-    content = [*listed.files.values(), *(["\n".join(lines)] if lines else [])]
+    content = [*listed.files.values(), *(["\n".join(lines)] if lines else []), *_settings(root.resolve(), tree)]
     told = [asdict(one) for one in packages], asdict(replace(taken, folders={}))
     name = digest([FORMAT, content, more, *locked, *told, *((wish.extras, wish.groups) if by_uv else ())])
     made = Wanted(file, more, name, index, fixed, wish.lock, lines, own=packages, sources=taken)
     return replace(made, extras=wish.extras, groups=wish.groups)
+
+
+def _settings(root: Path, tree: Path) -> list[str]:
+    """What uv itself reads when it resolves in a folder: limits of versions, of dates, and more."""
+    folders = [folder for folder in (root, *root.parents) if folder.is_relative_to(tree)]
+    tables = (
+        pyproject.at(pyproject.document(file), "tool", "uv", otherwise={}) for file in _in(folders, "pyproject.toml")
+    )
+    return [*(repr(table) for table in tables if table), *(lists.text(file) for file in _in(folders, "uv.toml"))]
+
+
+def _in(folders: Sequence[Path], name: str) -> list[Path]:
+    return [folder / name for folder in folders if (folder / name).is_file()]
 
 
 def _of_tree(
@@ -135,21 +148,45 @@ def _refuse_sources(lines: Sequence[str], taken: Sources) -> None:
 def unread(wish: Requirements, root: Path) -> str | None:
     """Return a line about lists of a project that no run reads, where it has some and nothing else was asked for."""
     own = project.read(root).environment
-    if wish.off or wish.requirements or own.requirements or (wish.script and inline.tables(wish.script)):
+    if wish.off or wish.requirements or own.requirements:
         return None
+    if wish.script and (block := inline.tables(wish.script)):
+        return _unread_settings(wish.script, block)
     if root.resolve() == paths.PROJECT.resolve():
         return None
     others = other_lists.of(root)
     if not others:
         named = [] if _found(root) else other_lists.elsewhere(root)
         which = f"environment: no list is taken of {', '.join(named)}"
-        return f"{which}: choose one by '--requirements {named[0]}'" if named else None
+        return f"{which}: choose one by '--requirements {named[0]}'" if named else _above(root.resolve())
     names, command = ", ".join(others), next(iter(others.values()))
     if taken := _found(root):
         return f"environment: packages come from {taken.name}, and not from {names} ('{command}' makes a list of that)"
     return (
         f"environment: Regatta does not read {names}, so the run gets no packages of it: make {other_lists.MADE} by "
         f"'{command}' in the project's own environment"
+    )
+
+
+def _unread_settings(script: Path, block: Mapping[str, Any]) -> str | None:
+    """A line about settings of uv in the block of a script that a run does not follow."""
+    left = [name for name in pyproject.at(block, "tool", "uv", otherwise={}) if name not in ("sources", "index")]
+    if not left:
+        return None
+    return f"environment: [tool.uv] {', '.join(left)} of {script.name} has no effect: write versions into dependencies"
+
+
+def _above(root: Path) -> str | None:
+    """A line about a project around a folder that is synced by itself, as nothing says where the tree begins."""
+    if _found(root) or sources.tree_of(root) != root or sources.is_tree(root):
+        return None
+    upwards = [folder for folder in root.parents if folder != folder.parent and folder != Path.home()]
+    named = next((folder / name for folder in upwards for name in FOUND if (folder / name).is_file()), None)
+    if named is None:
+        return None
+    return (
+        f"environment: {named} has no effect, and its folder is not synced, as there is no git here: start from "
+        f"{named.parent}, or make an empty regatta.toml there"
     )
 
 

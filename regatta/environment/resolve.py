@@ -285,9 +285,7 @@ class _Task:
     def _compiled(self, listed: list[str], out: Path, *links: Path) -> dict[str, str]:
         words = ["pip", "compile", "--quiet", "--annotation-style", "line", "--no-header", "--output-file", str(out)]
         words += [*_target(self.base), *self._words, *listed]
-        what = f"resolving {self.wanted.label}"
-        both = [self.names.links, *links]
-        uv.run(words, links=both, cwd=self.root, what=what, say=self.say, merged=self._merged)
+        self._uv(words, f"resolving {self.wanted.label}", links=[self.names.links, *links])
         found = {}
         for line in out.read_text().splitlines():
             name, pinned, version = line.partition("==")
@@ -296,6 +294,23 @@ class _Task:
             elif "@" in line:
                 raise EnvironmentFault(f"{self.wanted.label}: '{uv.PRIVATE.sub('//', line)}': {lists.NO_URL}")
         return found
+
+    def _uv(self, words: Sequence[str], what: str, *, links: Sequence[Path] = (), first: str = "") -> None:
+        """Run uv. In its EnvironmentFault, lists that were made here have the name of the person's own."""
+        try:
+            uv.run(words, links=links, cwd=self.root, what=what, say=self.say, merged=self._merged, first=first)
+        except EnvironmentFault as error:
+            made = re.compile(rf"`?({re.escape(str(self.work))}/[\w.-]+\.txt)(?::(\d+):\d+)?`?")
+            told = made.sub(self._named, str(error))
+            wrong = "" if told == str(error) else f"\nCorrect that line: {lists.A_LINE}"
+            raise EnvironmentFault(told + wrong) from None
+
+    def _named(self, found: re.Match[str]) -> str:
+        """The list of a person in place of the one that was made of it, with the line that uv has named."""
+        if not found[2]:
+            return self.wanted.label
+        lines = Path(found[1]).read_text(encoding="utf-8").splitlines()
+        return f"{self.wanted.label}: '{lines[int(found[2]) - 1]}'"
 
     def _explain(self, listed: list[str]) -> None:
         """If only a fixed package contradicts, name it with both versions."""
@@ -343,8 +358,7 @@ class _Task:
         words += [*_target(self.base), str(exact)]
         if elsewhere := self.names.of(chosen):
             words.append(str(self.names.pyproject(elsewhere)))
-        what = "looking for the packages' files"
-        uv.run(words, cwd=self.root, what=what, say=self.say, merged=self._merged, first=first)
+        self._uv(words, "looking for the packages' files", first=first)
         found = {}
         for package in document(lock).get("packages", []):
             wheels = [_file(one) for one in package.get("wheels", [])]

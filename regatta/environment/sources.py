@@ -83,6 +83,11 @@ def tree_of(folder: Path) -> Path:
     return next(found, folder).resolve()
 
 
+def is_tree(folder: Path) -> bool:
+    """Whether a folder says by itself that it is a tree."""
+    return any((folder / mark).exists() for mark in _MARKS)
+
+
 def folders(file: Path, tree: Path) -> list[Path]:
     """Return the folders of the packages that a project takes from its tree: paths, and members of its workspace."""
     return [*of(file, tree).folders.values(), *members(file)] if file.is_file() else []

@@ -37,29 +37,36 @@ def sources(package: Path) -> Iterator[Path]:
 def _of_tables(document: Mapping[str, Any]) -> Iterator[str]:
     tool = document.get("tool", {})
     yield from pyproject.at(tool, "setuptools", "packages", "find", "where", otherwise=[])
-    yield from filter(None, [pyproject.at(tool, "setuptools", "package-dir", otherwise={}).get("")])
+    yield from _of_package_dir(pyproject.at(tool, "setuptools", "package-dir", otherwise={}))
     wheel = pyproject.at(tool, "hatch", "build", "targets", "wheel", otherwise={})
     yield from (str(Path(path).parent) for path in wheel.get("packages", []))
     sources = wheel.get("sources", [])
     yield from sources if isinstance(sources, list) else (path for path, name in sources.items() if not name)
     yield from (one["from"] for one in pyproject.at(tool, "poetry", "packages", otherwise=[]) if "from" in one)
     yield from filter(None, [pyproject.at(tool, "pdm", "build", "package-dir", otherwise="")])
+    yield from filter(None, [pyproject.at(tool, "maturin", "python-source", otherwise="")])
     yield from filter(None, [pyproject.at(tool, "uv", "build-backend", "module-root", otherwise="")])
 
 
 def _of_setup_cfg(package: Path) -> Iterator[str]:
     read = setup_files.cfg(package / "setup.cfg")
     yield from read.get("options.packages.find", "where", fallback="").split()
-    for line in read.get("options", "package_dir", fallback="").splitlines():
-        name, equals, folder = line.partition("=")
-        if equals and not name.strip():
-            yield folder.strip()
+    lines = (line.partition("=") for line in read.get("options", "package_dir", fallback="").splitlines())
+    yield from _of_package_dir({name.strip(): folder.strip() for name, equals, folder in lines if equals})
 
 
 def _of_setup_py(package: Path) -> Iterator[str]:
     said = setup_files.written(package / "setup.py", "package_dir")
-    if isinstance(said, dict) and isinstance(said.get(""), str):
-        yield said[""]
+    yield from _of_package_dir(said if isinstance(said, dict) else {})
+
+
+def _of_package_dir(said: Mapping[Any, Any]) -> Iterator[str]:
+    """The folder of each package, and of all, by setuptools; but for one under another name, which only a build has."""
+    for name, folder in said.items():
+        package, parts = tuple(str(name).split(".")) if name else (), Path(str(folder)).parts
+        above = len(parts) - len(package)
+        if above >= 0 and parts[above:] == package:
+            yield str(Path(*parts[:above]))
 
 
 def _toml(path: Path) -> dict[str, Any]:

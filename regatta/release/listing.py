@@ -11,6 +11,10 @@ from regatta.errors import SyncError
 from regatta.release import git, ignore, withheld
 from regatta.release.withheld import Reason
 
+MOST = 200_000
+"""Files of a folder that nothing marks as a tree: more are a home, or a disk, and not a project."""
+_MARKS = ("regatta.toml", ignore.FILE)
+
 
 @dataclass
 class Listing:
@@ -68,6 +72,7 @@ def _by_git(root: Path, own: ignore.Own) -> Listing:
 def _by_walk(root: Path, own: ignore.Own) -> Listing:
     found = Listing()
     waiting: list[tuple[str, list[ignore.Level], bool]] = [("", [], False)]
+    most = None if any((root / mark).exists() for mark in _MARKS) else MOST
     while waiting:
         prefix, levels, within = waiting.pop()
         folder = os.path.join(root, prefix)
@@ -86,6 +91,11 @@ def _by_walk(root: Path, own: ignore.Own) -> Listing:
                 found.files[path] = False
             else:
                 found.ignored.append(f"{path}/" if is_folder else path)
+        if most and len(found.files) > most:
+            raise SyncError(
+                f"{root} is no repository of git, so all of it would be synced, and it has more than {most:,} files: "
+                "start in the project's own folder, or make an empty regatta.toml here"
+            )
     if own.takes:
         found.ignored = folded(set(found.ignored), found.files)
     return found

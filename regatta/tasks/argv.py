@@ -218,7 +218,7 @@ class _Reader:
             name = word.partition("=")[0]
             from regatta.tasks import foreign_flags
 
-            if self._runs_script() and (advice := foreign_flags.FLAGS.get(name)):
+            if self._runs_script() and (advice := foreign_flags.advice(name)):
                 raise UsageError(f"{command.name} has no flag {name}: {advice}")
             near = _near_flag(name, [*command.flags, *command.inverse_flags, HELP[0]])
             what = f"{command.name} has no flag {name}"
@@ -263,6 +263,10 @@ def unknown(commands: Commands, word: str) -> str:
     others = commands.others()
     if word in others:
         return f"'{word}' is none of {commands.binary}'s commands: write '{others[word]}'"
+    from regatta.tasks import foreign_flags
+
+    if ours := foreign_flags.COMMANDS.get(word):
+        return f"there is no command '{word}': write '{usage(commands, ours)}'"
     near = nearest(word, [*commands.known, *others])
     meant = f", did you mean '{others.get(near, near)}'?" if near else ";"
     return f"there is no command '{word}'{meant} {_all_of(commands)}"

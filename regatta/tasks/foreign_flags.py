@@ -1,4 +1,4 @@
-"""Flags of other launchers, and what to write for them here."""
+"""Commands and flags of other launchers, and what to write for them here."""
 
 _WORKERS = "the number of ranks is --workers, over all hosts; each host gets its share"
 _NODES = "--workers counts ranks over all hosts; --nodes a,b chooses hosts by name"
@@ -8,18 +8,33 @@ _MASTER = "the cluster of the inventory is the master: leave it out, or choose a
 _TREE = "the tree around this folder is synced to all nodes: leave it out"
 _VARIABLES = "a variable of the run's processes is --env NAME=VALUE"
 _GPUS = "the GPUs of each rank are --gpus N (torchrun, run NAME); --workers counts ranks over all hosts"
+_HOST_SHARE = "ranks are shared among hosts in proportion to their cores; their number over all hosts is --workers"
+_LOGS = "the output of all ranks is shown and kept: 'logs RUN --rank N' prints that of one"
+_PYTHON = "each rank is a Python program: leave it out, and name the script"
+_PLACE = "Regatta places and pins the ranks itself: leave it out"
 
 FLAGS = {
-    **dict.fromkeys(("--nproc_per_node", "--nproc-per-node", "--num_processes", "--ntasks", "--np", "-np"), _WORKERS),
-    **dict.fromkeys(("--num-executors", "--total-executor-cores", "--num-workers", "--num_workers"), _WORKERS),
+    **dict.fromkeys(("--nproc-per-node", "--num-processes", "--ntasks", "--np", "-np", "--world-size"), _WORKERS),
+    **dict.fromkeys(("--num-executors", "--total-executor-cores", "--num-workers"), _WORKERS),
+    **dict.fromkeys(("--ntasks-per-node", "--npernode", "-ppn", "--ppn", "--nproc", "--procs-per-node"), _HOST_SHARE),
+    **dict.fromkeys(("--cpus-per-task", "-c", "--num-cpu-threads-per-process"), _HOST_SHARE),
     **dict.fromkeys(
-        ("--nnodes", "--num_machines", "--num-nodes", "-N", "--hostfile", "--hosts", "--host", "-H"), _NODES
+        ("--nnodes", "--num-machines", "--num-nodes", "-N", "--hostfile", "-hostfile", "--machinefile"), _NODES
     ),
-    **dict.fromkeys(("--node_rank", "--node-rank", "--machine_rank", "--master_addr", "--master-addr"), _MEETING),
-    **dict.fromkeys(("--master_port", "--master-port", "--rdzv_id", "--rdzv-id", "--rdzv_endpoint"), _MEETING),
-    **dict.fromkeys(("--rdzv-endpoint", "--rdzv_backend", "--rdzv-backend", "--standalone"), _MEETING),
-    **dict.fromkeys(("--max_restarts", "--max-restarts"), "lost ranks start again by --restarts N"),
+    **dict.fromkeys(("--hosts", "--host", "-host", "-H", "--nodelist"), _NODES),
+    **dict.fromkeys(("--node-rank", "--machine-rank", "--master-addr", "--master-port", "--main-process-ip"), _MEETING),
+    **dict.fromkeys(("--rdzv-id", "--rdzv-endpoint", "--rdzv-backend", "--rdzv-conf", "--standalone"), _MEETING),
+    **dict.fromkeys(("--local-addr", "--main-process-port", "--use-env"), _MEETING),
+    "--max-restarts": "lost ranks start again by --restarts N",
+    "--module": "a module is -m pkg.train",
+    **dict.fromkeys(("--no-python", "--run-path"), _PYTHON),
+    **dict.fromkeys(("--log-dir", "--redirects", "-r", "--tee", "--local-ranks-filter", "--output", "--error"), _LOGS),
+    **dict.fromkeys(
+        ("--bind-to", "--map-by", "--oversubscribe", "--cpu-bind", "--mpi", "--mca", "--allow-run-as-root"), _PLACE
+    ),
     **dict.fromkeys(("--executor-memory", "--driver-memory", "--executor-cores", "--driver-cores", "--conf"), _MEMORY),
+    **dict.fromkeys(("--partition", "-p", "--account", "--qos"), _MASTER),
+    "--no-wait": "to return at once, put the run into the cluster's queue by --detach",
     **dict.fromkeys(("--master", "--deploy-mode", "--address", "--submission-id"), _MASTER),
     **dict.fromkeys(("--working-dir", "--py-files", "--files", "--archives", "--chdir"), _TREE),
     **dict.fromkeys(
@@ -30,4 +45,17 @@ FLAGS = {
     **dict.fromkeys(("--time", "-t", "--timeout"), "a limit of the run's time is --time-limit, as 90, 5m or 1:00:00"),
     **dict.fromkeys(("--job-name", "-J"), "a name of the run is --name"),
 }
-"""torchrun, accelerate, mpirun, srun, spark-submit and `ray job submit`."""
+"""torchrun, accelerate, mpirun, srun, spark-submit and `ray job submit`; a `_` within a name is a `-` here."""
+
+COMMANDS = {
+    **dict.fromkeys(("python", "python3", "srun", "mpirun", "mpiexec", "accelerate", "deepspeed"), "torchrun"),
+    "ray": "rayrun",
+    "spark-submit": "sparkrun",
+}
+"""The command here that does what another launcher does."""
+
+
+def advice(name: str) -> str | None:
+    """Return what to write in place of such a flag; None for one that no launcher has."""
+    dashes = len(name) - len(name.lstrip("-"))
+    return FLAGS.get(name[:dashes] + name[dashes:].replace("_", "-"))

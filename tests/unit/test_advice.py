@@ -36,6 +36,7 @@ def test_there_are_ten_rows_of_each_framework(of: str) -> None:
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/x.csv'", "HDFS"),
         ("PermissionError: [Errno 13] Permission denied: '/mnt/x/exp'", "$REGATTA_SHARED"),
         ("[rank5]: torch.AcceleratorError: CUDA error: invalid device ordinal", "--workers"),
+        ("RuntimeError: Cannot access accelerator device when none is available.", "torch.cuda.is_available()"),
         ("ModuleNotFoundError: No module named 'torch.nn'; 'torch' is not a package", "another name"),
         ("AttributeError: partially initialized module 'ray' has no attribute 'init'", "a file ray.py"),
         ("ImportError: cannot import name 'load' from 'utils' (/opt/regatta/releases/1a/utils.py)", ""),

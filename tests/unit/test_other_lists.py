@@ -28,6 +28,8 @@ def made(folder: Path, files: dict[str, str]) -> Path:
         {"pyproject.toml": DYNAMIC + '[tool.hatch.metadata.hooks.requirements_txt]\nfiles = ["needs/base.in"]\n'},
         {"pyproject.toml": DYNAMIC, "setup.cfg": "[options]\ninstall_requires =\n  pear>=2  # sweet\n  quince\n"},
         {"setup.cfg": "[options]\ninstall_requires = file: needs/base.in\n"},
+        {"pyproject.toml": '[tool.flit.metadata]\nmodule = "x"\nrequires = ["pear>=2", "quince"]\n'},
+        {"pyproject.toml": '\ufeff[project]\ndependencies = ["pear>=2", "quince"]\n'},
         {"setup.cfg": "[options]\ninstall_requires =\n  pear>=2\n  quince\n[metadata]\n[options]\nzip_safe = no\n"},
         {"setup.py": "import setuptools\nsetuptools.setup(name='x', install_requires=['pear>=2', 'quince'])\n"},
         {"setup.py": "from setuptools import setup\nNEEDS = ['pear>=2', 'quince']\nsetup(install_requires=NEEDS)\n"},
@@ -99,6 +101,65 @@ def test_a_list_with_a_comment_in_latin_1_is_read(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_bytes(b"\x89PNG\0\0pear\n")
     with pytest.raises(EnvironmentFault, match="it is no text"):
         requirements.of(Requirements(), tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_list_in_any_encoding_is_read(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_bytes("pear\n".encode(encoding))
+    wanted = requirements.of(Requirements(), tmp_path)
+    assert wanted and wanted.lines and wanted.lines[0].lstrip("\ufeff") == "pear"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("pyproject.toml", '[project]\ndependencies = "pear"\n', "dependencies is no list of names"),
+        ("pyproject.toml", "[project]\ndependencies = [{pear = 1}]\n", "dependencies is no list of names"),
+        ("requirements.txt", "# own wheels\n--find-links ./wheels\npear\n", "line 2: .*there is no folder .*/wheels:"),
+    ],
+)
+def test_a_list_that_cannot_be_followed_is_refused_with_its_place(
+    name: str, text: str, said: str, tmp_path: Path
+) -> None:
+    made(tmp_path, {name: text})
+    with pytest.raises(EnvironmentFault, match=f"{name}: {said}"):
+        requirements.of(Requirements(), tmp_path)
+
+
+def test_a_pyproject_in_another_encoding_is_refused_with_the_way_on(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_bytes('[project]\nname = "x"\n'.encode("utf-16"))
+    with pytest.raises(EnvironmentFault, match="is not in UTF-8: save it so"):
+        requirements.of(Requirements(), tmp_path)
+
+
+def test_a_project_around_a_folder_that_is_synced_by_itself_is_named(tmp_path: Path) -> None:
+    made(tmp_path, {"pyproject.toml": '[project]\nname = "x"\n', "scripts/train.py": ""})
+    said = requirements.unread(Requirements(), tmp_path / "scripts")
+    assert said and f"{tmp_path}/pyproject.toml has no effect" in said and f"start from {tmp_path}," in said
+    for mark in ("scripts/requirements.txt", "regatta.toml"):
+        made(tmp_path, {mark: ""})
+        assert requirements.unread(Requirements(), tmp_path / "scripts") is None
+        (tmp_path / mark).unlink()
+
+
+def test_settings_of_uv_in_a_script_that_have_no_effect_are_named(tmp_path: Path) -> None:
+    uv = '# [tool.uv]\n# exclude-newer = "2024-06-01T00:00:00Z"\n# [tool.uv.sources]\n# pear = {path = "pear"}\n# ///\n'
+    made(tmp_path, {"a.py": SCRIPT, "b.py": f"\ufeff{SCRIPT.replace('# ///' + chr(10) + 'import', uv + 'import')}"})
+    assert requirements.unread(Requirements(script=tmp_path / "a.py"), tmp_path) is None
+    said = requirements.unread(Requirements(script=tmp_path / "b.py"), tmp_path)
+    assert said and "[tool.uv] exclude-newer of b.py has no effect" in said
+
+
+def test_settings_of_uv_are_part_of_what_a_list_says(tmp_path: Path) -> None:
+    """Otherwise versions of an earlier resolution would be taken, against them."""
+    names = set()
+    for text in ("", '[tool.uv]\nexclude-newer = "2024-06-01"\n', '[tool.uv]\nconstraint-dependencies = ["pear<2"]\n'):
+        made(tmp_path, {"pyproject.toml": f'[project]\ndependencies = ["pear"]\n{text}'})
+        wanted = requirements.of(Requirements(), tmp_path)
+        names.add(wanted and wanted.digest)
+    made(tmp_path, {"uv.toml": 'exclude-newer = "2024-06-01"\n'})
+    wanted = requirements.of(Requirements(), tmp_path)
+    assert len({*names, wanted and wanted.digest}) == 4
 
 
 def test_a_list_of_another_package_of_the_tree_is_named_with_its_folder(tmp_path: Path) -> None:

@@ -41,6 +41,13 @@ def made(root: Path, files: dict[str, str]) -> Path:
         ),
         ({"pyproject.toml": '[tool.pdm.build]\npackage-dir = "lib"\n', "lib/plums.py": ""}, ("lib",)),
         ({"pyproject.toml": '[tool.uv.build-backend]\nmodule-root = "lib"\n', "lib/plums.py": ""}, ("lib",)),
+        ({"pyproject.toml": '[tool.maturin]\npython-source = "lib"\n', "lib/plums.py": ""}, ("lib",)),
+        (
+            {"pyproject.toml": '[tool.setuptools.package-dir]\nplums = "lib/plums"\n', "lib/plums/__init__.py": ""},
+            ("lib",),
+        ),
+        ({"setup.cfg": "[options]\npackage_dir =\n    a.b = lib/a/b\n", "lib/a/b/__init__.py": ""}, ("lib",)),
+        ({"pyproject.toml": '[tool.setuptools.package-dir]\nplums = "lib"\n', "lib/__init__.py": ""}, ()),
         (
             {"pyproject.toml": '[tool.uv.workspace]\nmembers = ["libs/*"]\n', "libs/a/src/a.py": ""},
             ("libs/a", "libs/a/src"),

@@ -118,6 +118,14 @@ def test_limits_are_read_in_encodings_that_uv_does_not_read(tmp_path: Path) -> N
         versions(tmp_path)
 
 
+@pytest.mark.parametrize("line", ["%% html", "pear --global-option=x", "pear=2"])
+def test_a_line_that_uv_cannot_read_is_named_with_the_persons_own_list(line: str, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(f"pear\n{line}\n")
+    with pytest.raises(EnvironmentFault, match=r"(?s)requirements\.txt.*Correct that line") as caught:
+        versions(tmp_path)
+    assert line in str(caught.value) and "/regatta-environment-" not in str(caught.value)
+
+
 def test_the_project_itself_with_its_extras(tmp_path: Path) -> None:
     project(tmp_path, "own-app", [], '[project.optional-dependencies]\ntrain = ["pear"]\n')
     assert versions(tmp_path, "Own.App[train]") == {"pear": "2.5"}

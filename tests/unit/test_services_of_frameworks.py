@@ -135,6 +135,13 @@ def test_daemons_that_died_are_rays(judge: RayJudge) -> None:
     assert judge.died("n1", ["gcs", "raylet"]).startswith("Ray's gcs and raylet on n1 died in mid-run (journalctl -u")
 
 
+def test_a_driver_is_to_join_also_a_ray_of_this_machine_only(remote: Remote) -> None:
+    node, program = remote.cluster.head, Program.script("driver.py", [])
+    plan = Plan("joins", "ray", program, "r" * 16, (Rank(0, 0, node),), 1, "env")
+    (asked,) = ray.private_spec(plan, node).expected
+    assert asked == ray.driver_spec(plan, node).expected[0] and "never joined the cluster's Ray" in asked.warning
+
+
 def test_a_driver_joins_the_service_on_its_node_whose_daemons_are_watched(
     remote: Remote, source: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from regatta.errors import SyncError, UsageError
-from regatta.release import git, size, tree
+from regatta.release import git, listing, size, tree
 
 BEGIN, END = (f"-----{word} OPENSSH PRIVATE KEY-----" for word in ("BEGIN", "END"))
 KEY = f"{BEGIN}\nb3BlbnNzaC1rZXktdjEA\n{END}\n"
@@ -397,3 +397,17 @@ def test_a_checkout_of_regatta_that_was_worked_in_says_nothing(tmp_path: Path, m
     found = tree.read(clone)
     assert found.notes == ()
     assert "regatta/release/tree.py" in {path for path, _, _ in found.entries}
+
+
+def test_a_folder_with_as_many_files_as_a_disk_is_no_tree_unless_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MOST", 3)
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "file").touch()
+    with pytest.raises(SyncError, match="more than 3 files: start in the project's own folder") as caught:
+        tree.read(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    (tmp_path / "regatta.toml").touch()
+    assert len(tree.read(tmp_path).entries) == 5

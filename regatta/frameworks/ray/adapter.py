@@ -102,11 +102,10 @@ def member_spec(plan: Plan, node: Node) -> Spec:
 def driver_spec(plan: Plan, head: Node) -> Spec:
     """`run.start` on the head: the driver, which joins the cluster's Ray as a job with the run's variables."""
     driver = spec.process(DRIVER, [head.python, *plan.program.argv])
-    expected = Expected(MARK, ASIDE + ALONE.format(head=head.name))
-    made = _spec(plan, head).changed(service=SERVICE, ranks=(driver,), expected=(expected,))
+    made = _spec(plan, head).changed(service=SERVICE, ranks=(driver,))
     made = spec.files(made, {"joined.py": source("actors", NODE)})
     made = spec.variables(made, RAY_JOB_CONFIG_JSON_ENV_VAR=json.dumps(job_config(plan, head)))
-    return _python(made, plan, head)
+    return _python(_joins(made, head), plan, head)
 
 
 def private_spec(plan: Plan, node: Node) -> Spec:
@@ -117,13 +116,18 @@ def private_spec(plan: Plan, node: Node) -> Spec:
     driver = spec.process(DRIVER, [*wrapper, node.python, *plan.program.argv])
     made = _spec(plan, node).changed(temporary=temporary, ranks=(driver,))
     made = spec.files(made, {"private_ray.py": source("private_ray", RUN)})
-    return _python(made, plan, node)
+    return _python(_joins(made, node), plan, node)
 
 
 def _python(made: Spec, plan: Plan, node: Node) -> Spec:
     """The run in which each Python begins as Ray's do here."""
     made = spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
     return spec.beside_python(made, RUN, "raystorage", "raycluster")
+
+
+def _joins(made: Spec, node: Node) -> Spec:
+    """The run of a driver, which is to join the Ray that Regatta has started."""
+    return made.changed(expected=(Expected(MARK, ASIDE + ALONE.format(head=node.name)),))
 
 
 def _spec(plan: Plan, node: Node) -> Spec:

@@ -37,6 +37,20 @@ class Kind:
         return self.word(where, given)
 
 
+class Choice(Kind):
+    """One of some words."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(", ".join(words))
+        self.words = words
+
+    def word(self, where: str, typed: Any) -> str:
+        """See `Kind`."""
+        if typed not in self.words:
+            raise UsageError(f"{where} must be one of {self.about}, not '{typed}'")
+        return str(typed)
+
+
 class Switch(Kind):
     """True where it is given."""
 

@@ -15,7 +15,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import about_hosts, hint
 from regatta.records import record, store
 from regatta.records.clocks import Clocks
-from regatta.run import catalogue, launch, queue, recording
+from regatta.run import catalogue, detach, launch, queue, recording
 from regatta.run.follow import Follower
 from regatta.run.interrupts import interrupts_deferred
 from regatta.run.outcome import Outcome, reached
@@ -133,20 +133,21 @@ class Session:
 
         Raises UsageError where it cannot be without a controller.
         """
-        framework, head = registry.find(request.framework), self.cluster.head
+        framework = registry.find(request.framework)
         if not queue.there(self.remote):
             raise UsageError(
                 f"--detach needs a queue, and {self.cluster.name} has none: set slurm_enabled: true in its "
                 f"variables, then '{about_hosts('provision')}'"
             )
-        if framework.driver or request.options.elastic:
+        if why := "a lost host is noticed by it" if request.options.elastic else framework.followed:
             what = "--elastic" if request.options.elastic else framework.name
-            raise UsageError(f"{what} needs a controller until the run's end: leave --detach out")
+            raise UsageError(f"{what} needs a controller until the run's end ({why}): leave --detach out")
         self._check_name(request)
         after = queue.job_of(self.remote, request.options.after) if request.options.after else None
         with self._beginning:
             ready = self._preparer.ready(request)
-        return ready.plan.run, self.remote.call(head, queue.detached(self.remote, ready.plan, ready.kept_on, after))
+        asked = detach.request(self.remote, ready.plan, framework, ready.about, ready.facts, after)
+        return ready.plan.run, self.remote.call(self.cluster.head, asked)
 
     def finish(self, begun: Begun) -> record.Record:
         """Follow a run that has begun, and record it. Ctrl-C cancels it. Raises RunFailedError as `run` does."""

@@ -1,14 +1,51 @@
 #!/bin/sh
-# Made by Regatta (ansible/roles/slurm), after each start of slurmctld: submits again what it had not yet on the disk when
-# the head was switched off, and ends the jobs whose holder is gone since then, when no run is in progress on their nodes.
+# Made by Regatta (ansible/roles/slurm). Before slurmctld starts ("before"): notes of when its state on the disk is. After:
+# submits again what waited and is not in that state, or all that waited where there is none; ends the jobs whose holder is
+# gone since then, when no run is in progress on their nodes.
+copies=/var/lib/slurm/regatta known=/var/lib/slurm/regatta/.known state=/var/lib/slurm/slurmctld/job_state
+if [ "$1" = before ]; then
+    rm -f $known
+    [ ! -e $state ] || touch -r $state $known
+    exit 0
+fi
 until sinfo > /dev/null 2>&1; do
     sleep 1
 done
-for copy in /var/lib/slurm/regatta/*; do
-    run=${copy##*/}
-    if [ -e "$copy" ] && ! squeue --noheader --name="$run" --states=all | grep -q .; then
-        sbatch --parsable < "$copy"
+
+# Submits a copy; what it waits for has another number now.
+submit() {
+    after=$(sed -n 's/^# After //p' "$1")
+    job=$([ -z "$after" ] || squeue --noheader --states=all --format=%i --name="$after" | tail -n 1)
+    if [ -n "$after" ] && [ -z "$job" ]; then
+        grep -v '^#SBATCH --dependency' "$1" | sbatch --hold --parsable
+    else
+        sed "s/afterok:[0-9]*/afterok:$job/" "$1" | sbatch --parsable
     fi
+}
+
+# Runs that nodes know, which had begun; all nodes are free where the state is gone.
+begun() {
+    for node in $(sinfo --noheader --Node --format=%N); do
+        timeout 60 srun --immediate=50 --quiet --nodelist="$node" ls "$1" 2> /dev/null < /dev/null
+    done
+}
+
+found=
+for copy in $(ls -tr $copies 2> /dev/null); do
+    if squeue --noheader --states=all --name="$copy" | grep -q .; then
+        continue
+    fi
+    if [ -e $known ] && [ ! "$copies/$copy" -nt $known ]; then
+        rm "$copies/$copy"
+        continue
+    fi
+    if [ ! -e $known ] && [ -z "$found" ]; then
+        found=" $(begun "$(sed -n 's/^# Runs are in //p' "$copies/$copy")" | tr '\n' ' ') "
+    fi
+    case "$found" in
+        *" $copy "*) rm "$copies/$copy" ;;
+        *) submit "$copies/$copy" ;;
+    esac
 done
 while :; do
     left=

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import subprocess
 import time
 from typing import Any, Callable, Collection, Dict, List, Sequence, Tuple
 
 from regatta.node import rundirs
 from regatta.node.problem import Problem
-from regatta_protocol.operations.queue import Entry, Queued, QueueWord, Submitted, Withdrawn
+from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
 
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
 _STATES = "/run/regatta-queue"
 _COPIES = "/var/lib/slurm/regatta"
+_NOTIFY, _APPRISE, _WEB = "/var/lib/slurm/notify", "/usr/bin/apprise", ("http://", "https://")
 _COPY_SECONDS = 30.0
 _BATCH = ("--no-requeue", "--output=/dev/null")
 _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
@@ -113,6 +115,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     seconds: float | None = None,
     after: int | None = None,
     nice: int = 0,
+    notify: Notify | None = None,
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     _must_be_there()
@@ -125,6 +128,8 @@ def submit(  # noqa: PLR0913 (the keys of one request)
         words.append(f"--exclude={','.join(others)}")
     if after is not None:
         words.append(f"--dependency=afterok:{after}")
+    if notify is not None:
+        words += _told(run, place.get("by") or "", notify)
     first, _, rest = script.partition("\n")
     about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
     whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
@@ -136,6 +141,20 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     later = time.time() + 2.0  # a state that is newer has the job in it
     os.utime(f"{_COPIES}/{run}", (later, later))
     return Submitted(int(done.stdout.partition(";")[0]), ahead)
+
+
+def _told(run: str, owner: str, notify: Notify) -> List[str]:
+    """Note whom to tell of a run, as only root and Slurm may read it; returns options of sbatch."""
+    if not all(url.startswith(_WEB) for url in notify.urls) and not os.path.exists(_APPRISE):
+        raise Problem(
+            "--notify: the head sends only to http:// and https://: install apprise there (apt install apprise)"
+        )
+    slurm = pwd.getpwnam("slurm")
+    os.makedirs(_NOTIFY, 0o700, exist_ok=True)
+    os.chown(_NOTIFY, slurm.pw_uid, slurm.pw_gid)
+    rundirs.store(f"{_NOTIFY}/{run}", {"urls": notify.urls, "cluster": notify.cluster, "owner": owner}, 0o600)
+    os.chown(f"{_NOTIFY}/{run}", slurm.pw_uid, slurm.pw_gid)
+    return ["--mail-type=END,FAIL,INVALID_DEPEND"]
 
 
 def _every_node() -> List[str]:

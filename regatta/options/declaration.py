@@ -118,6 +118,14 @@ class RunOptions:
         "with --detach: begin when this run of --detach has succeeded",
         commands=(RUN, "torchrun", "rayrun"),
     )
+    notify: tuple[str, ...] = option(
+        (),
+        kinds.URLS,
+        "tell this URL when the run ends, fails or stalls: https://..., or env:NAME of this shell; again for more",
+        commands=ONE,
+        plan=False,
+        timed=False,
+    )
     nodes: str | None = flag(None, kinds.TEXT, "use only these hosts: a,b (the head must be among them)")
     without: str | None = flag(None, kinds.TEXT, "leave out these hosts: c,d")
     skip_lost: bool = flag(False, kinds.SWITCH, "leave out hosts that do not answer")

@@ -196,6 +196,14 @@ def patterns(words: Iterable[str], where: str = "PATTERN") -> tuple[str, ...]:
     return tuple(made)
 
 
+def urls(words: Iterable[str], where: str = "--notify") -> tuple[str, ...]:
+    """URLs, or `env:NAME` for the variable that has one. UsageError for what is none."""
+    for word in (made := tuple(words)):
+        if not re.fullmatch(r"env:[A-Za-z_]\w*|[a-z][a-z0-9+]*://\S+", word):
+            raise UsageError(f"{where}: '{word}' is no URL, as https://example.org/key, mailto://... or env:NAME")
+    return made
+
+
 def _patterns(text: str) -> list[str]:
     return [] if text == NOTHING else [word for word in text.split(",") if word]
 
@@ -221,4 +229,5 @@ LIST = Words()
 REQUIREMENTS = Words("requirements", split=_requirements)
 NAMES = Words("names", split=lambda text: text.split(","))
 FOLDERS = Words("folders", split=lambda text: text.split(","), check=folders)
+URLS = Words("URLs", check=urls)
 PATTERNS = Words("patterns of files", many=False, split=_patterns, check=patterns)

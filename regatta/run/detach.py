@@ -16,9 +16,10 @@ from regatta.frameworks.plan import Plan, Rank
 from regatta.hosts import sources
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
+from regatta.options.declaration import RunOptions
 from regatta.run import launch, placement, queue
 from regatta_protocol.decoding import encode
-from regatta_protocol.operations.queue import SubmitRun
+from regatta_protocol.operations.queue import Notify, SubmitRun
 
 MOST_FORMS = 40
 """Ways of placing a run that its job carries: with more kinds of hosts than that the nodes are chosen at once."""
@@ -62,8 +63,18 @@ def request(
     program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
     script = SCRIPT.replace("PROGRAM", program).replace("FINISH", FINISH if framework.driver else "")
     names, count = tuple(asked["nodes"]), len(nodes)
-    nice = queue.nice(plan.options.priority)
-    return SubmitRun(plan.run, script, count, names, fixed, plan.options.time_limit, after, nice)
+    said = plan.options
+    return SubmitRun(
+        plan.run, script, count, names, fixed, said.time_limit, after, queue.nice(said.priority), _told(remote, said)
+    )
+
+
+def _told(remote: Remote, said: RunOptions) -> Notify | None:
+    if not said.notify:
+        return None
+    from regatta.run import notices
+
+    return Notify(notices.resolved(said.notify), remote.cluster.name)
 
 
 def carried(

@@ -62,6 +62,13 @@ class Submitted(Value):
     ahead: Tuple[Entry, ...] = ()
 
 
+class Notify(Value):
+    """Whom the head tells of the end of a run: URLs, and what the person calls the cluster."""
+
+    urls: Tuple[str, ...]
+    cluster: str
+
+
 class SubmitRun(Operation[Submitted]):
     """Put a run into the queue that starts, and ends, without a controller; `script`: as Slurm's batch scripts.
 
@@ -78,6 +85,7 @@ class SubmitRun(Operation[Submitted]):
     seconds: Optional[float] = None
     after: Optional[int] = None
     nice: int = 0
+    notify: Optional[Notify] = None
 
 
 class Queued(Value):

@@ -43,8 +43,7 @@ class Notice(threading.Thread):
         try:
             self.problem = "" if self._sent() else "refused"
         except Exception as error:
-            said = str(getattr(error, "reason", error)).replace(self._url, self.where)
-            self.problem = f"{type(error).__name__}: {said}"
+            self.problem = f"{type(error).__name__}: {error}".replace(self._url, self.where)
 
     def _sent(self) -> bool:
         if web(self._url):

@@ -118,6 +118,12 @@ class RunOptions:
         "with --detach: begin when this run of --detach has succeeded",
         commands=(RUN, "torchrun", "rayrun"),
     )
+    sweep: tuple[str, ...] = flag(
+        (),
+        kinds.SWEEP,
+        "a run for each of these values: lr=0.1,0.01, which each gets as --lr; again for another name, each with each",
+        commands=ONE,
+    )
     notify: tuple[str, ...] = option(
         (),
         kinds.URLS,

@@ -204,6 +204,15 @@ def urls(words: Iterable[str], where: str = "--notify") -> tuple[str, ...]:
     return made
 
 
+def sweep(words: Iterable[str], where: str = "--sweep") -> tuple[str, ...]:
+    """Names with their values, as `lr=0.1,0.01`. UsageError for one without values."""
+    for word in (made := tuple(words)):
+        name, _, values = word.partition("=")
+        if not re.fullmatch(r"[A-Za-z_][\w-]*", name) or not all(values.split(",")):
+            raise UsageError(f"{where}: '{word}' is no name with one value or more, as lr=0.1,0.01")
+    return made
+
+
 def _patterns(text: str) -> list[str]:
     return [] if text == NOTHING else [word for word in text.split(",") if word]
 
@@ -230,4 +239,5 @@ REQUIREMENTS = Words("requirements", split=_requirements)
 NAMES = Words("names", split=lambda text: text.split(","))
 FOLDERS = Words("folders", split=lambda text: text.split(","), check=folders)
 URLS = Words("URLs", check=urls)
+SWEEP = Words("names with values", check=sweep)
 PATTERNS = Words("patterns of files", many=False, split=_patterns, check=patterns)

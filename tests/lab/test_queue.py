@@ -176,8 +176,9 @@ def test_a_run_without_a_controller_takes_the_nodes_that_are_free_when_it_begins
     held = entries(queue, own)[0]["nodes"]
     queue.regatta(own, *job(1, "other-node", 0, -1, "--detach"))
     wait_for(lambda: names(queue, own) == ["one-node"], 60)
-    other = json.loads(queue.regatta(own, "show", "other-node", "--json").stdout)
-    assert held == [first] and [one["node"] for one in other["cluster"]["nodes"]] == [second]
+    assert held == [first] and listed(queue, own)["other-node"]["state"] == "succeeded"
+    kept = json.loads((own.parent / "results/other-node.json").read_text())
+    assert [one["node"] for one in kept["ranks"]] == [second] and [*kept["cluster"]["nodes"]] != []
     queue.regatta(own, "cancel", "one-node")
     finish(holder)
 

@@ -203,7 +203,8 @@ def test_workloads_restarts_and_ray_scripts_do_without_a_controller(queue: Clust
     queue.regatta(own, "torchrun", "--workers", "1", "--restarts", "1", "--name", "restarted", "--detach", "once.py")
     (own / "on_ray.py").write_text(
         "import ray, sys\nray.init()\n"
-        "print('nodes', len([one for one in ray.nodes() if one['Alive']]), ray.get(ray.remote(lambda: 7).remote()))\nsys.exit(int(sys.argv[1]))\n"
+        "alive = [one for one in ray.nodes() if one['Alive']]\n"
+        "print('nodes', len(alive), ray.get(ray.remote(lambda: 7).remote()))\nsys.exit(int(sys.argv[1]))\n"
     )
     for name, code in (("on-ray", "0"), ("fails-on-ray", "3")):
         queue.regatta(own, "rayrun", "--workers", "2", "--name", name, "--detach", "on_ray.py", code)

@@ -342,13 +342,15 @@ def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path
         "sudo systemctl stop regatta-slurmctld && sudo find /var/lib/slurm/slurmctld -mindepth 1 -delete && "
         "sudo systemctl start regatta-slurmctld",
     )
-    wait_for(lambda: "kept-3" in listed(queue, own) and not names(queue, own), 300)
+    kept = ["kept-3", "kept-1", "kept-2"]
+    wait_for(lambda: all(name in queue.regatta(own, "queue", check=False).stdout for name in kept), 200)
+    assert [name for name in names(queue, own) if name.startswith("kept")] == kept
+    queue.regatta(own, "cancel", "begun")
+    wait_for(lambda: not names(queue, own), 200)
     ended = listed(queue, own)
-    assert {name: ended[name]["state"] for name in ("kept-1", "kept-2", "kept-3")} == dict.fromkeys(
-        ("kept-1", "kept-2", "kept-3"), "succeeded"
-    )
+    assert [name for name in ended if name.startswith("kept")] == kept
+    assert {ended[name]["state"] for name in kept} == {"succeeded"} and not any(ended[name]["beside"] for name in kept)
     assert ended["begun"]["state"] == "cancelled" and "withdrawn" not in ended
-    assert [name for name in ended if name.startswith("kept")] == ["kept-3", "kept-1", "kept-2"]
 
 
 @pytest.mark.provisioning

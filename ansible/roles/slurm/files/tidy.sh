@@ -23,10 +23,12 @@ submit() {
     fi
 }
 
-# Runs that nodes know, which had begun; all nodes are free where the state is gone.
+# Runs that nodes know, which had begun; all nodes are free where the state is gone. Those that work hold their nodes.
 begun() {
     for node in $(sinfo --noheader --Node --format=%N); do
         timeout 60 srun --immediate=50 --quiet --nodelist="$node" ls "$1" 2> /dev/null < /dev/null
+        sbatch --job-name=begun-before --nodelist="$node" --exclusive --priority=2000000 --output=/dev/null \
+            --wrap="while systemctl is-active 'regatta-run-*.service' | grep -q '^active'; do sleep 2; done" > /dev/null
     done
 }
 

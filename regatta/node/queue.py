@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pwd
+import re
 import subprocess
 import time
 from typing import Any, Callable, Collection, Dict, List, Sequence, Tuple
@@ -83,9 +84,12 @@ def _words(
 
 def _priority(owner: str, nice: int) -> int:
     """Make room among a person's runs that wait, and return Slurm's priority of one more."""
-    priority, others = placed([one for one in _entries() if one.ours and one.owner == _plain(owner)], nice)
-    for job, other in others.items():
-        _run(["scontrol", "update", f"jobid={job}", f"priority={other}"])
+    own = [one for one in _entries() if one.ours and one.owner == _plain(owner)]
+    priority, others = placed(own, nice)
+    for one in own:
+        if one.job in others:
+            _run(["scontrol", "update", f"jobid={one.job}", f"priority={others[one.job]}"])
+            _move_copy(one.run, others[one.job])
     return priority
 
 
@@ -187,6 +191,19 @@ def _keep_copy(run: str, script: str, waiting: Collection[str]) -> None:
     folder = os.open(_COPIES, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
+
+
+def _move_copy(run: str, priority: int) -> None:
+    """Give the copy of a run that waits another priority."""
+    copy = f"{_COPIES}/{run}"
+    with contextlib.suppress(FileNotFoundError):
+        kept = os.stat(copy)
+        with open(copy) as file:
+            text = re.sub(r"(?m)^(#SBATCH --priority=).*$", rf'\g<1>"{priority}"', file.read(), count=1)
+        with open(f"{_COPIES}/.new", "w") as file:
+            file.write(text)
+        os.utime(f"{_COPIES}/.new", ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        os.rename(f"{_COPIES}/.new", copy)
 
 
 def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[str, ...]:

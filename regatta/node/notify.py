@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-"""Tells somebody of a run: by a webhook, or by apprise where that is installed, which knows mail and chat.
+"""Sends messages about a run: by a webhook, or by apprise where that is installed, which knows mail and chat.
 
 On the head it is Slurm's MailProg, as Slurm's own account, for runs without a controller.
 """

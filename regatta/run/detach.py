@@ -80,7 +80,7 @@ def _told(remote: Remote, said: RunOptions) -> Notify | None:
 def carried(
     cluster: Cluster, plan: Plan, about: Mapping[str, Any], facts: Facts, only: Sequence[Node] = ()
 ) -> tuple[dict[str, Any], bool]:
-    """What the job brings, and whether only certain nodes will do, as where it says so (`only`).
+    """What the job brings, and whether only certain nodes will do, as where `only` names them.
 
     `forms` has the parts of the run by the kinds of the nodes that are granted, with stand-ins for the names and
     addresses of these (`regatta.node.detached.part`).

@@ -1,4 +1,4 @@
-"""Somebody is told of a run: that it has ended or failed, or prints nothing any more."""
+"""Messages about a run: that it has ended or failed, or prints nothing any more."""
 
 import importlib.util
 import os

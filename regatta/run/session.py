@@ -163,7 +163,7 @@ class Session:
 
     @contextlib.contextmanager
     def _telling(self, request: Request, run: str) -> Iterator[Callable[[str, str], None]]:
-        """Tell whom a run's `--notify` names how it has ended, and what is said meanwhile: a state, and a sentence."""
+        """Send how a run has ended to its `--notify`, and what the caller gives meanwhile: a state, and a sentence."""
         if not request.options.notify:
             yield lambda state, words: None
             return

@@ -1,4 +1,4 @@
-"""Somebody is told how a run has ended, by a server on loopback; one that hangs holds nothing."""
+"""Messages about how a run has ended reach a server on loopback; one that hangs holds nothing."""
 
 import json
 import threading

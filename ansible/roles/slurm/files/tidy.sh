@@ -33,7 +33,8 @@ begun() {
 }
 
 found=
-for copy in $(ls -tr $copies 2> /dev/null); do
+find $copies -type f ! -name '.*' -printf '%T@ %f\n' 2> /dev/null | sort -n | cut -d ' ' -f 2 > /run/regatta-queue.waiting
+while read -r copy; do
     if squeue --noheader --states=all --name="$copy" | grep -q .; then
         continue
     fi
@@ -48,7 +49,7 @@ for copy in $(ls -tr $copies 2> /dev/null); do
         *" $copy "*) rm "$copies/$copy" ;;
         *) submit "$copies/$copy" ;;
     esac
-done
+done < /run/regatta-queue.waiting
 while :; do
     left=
     for job in $(squeue --noheader --format='%i:%t:%j|%k' | sed -n 's/^\([^|]*\)|regatta: .*/\1/p'); do

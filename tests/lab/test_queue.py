@@ -329,6 +329,36 @@ def test_waiting_runs_survive_the_power_of_the_head(queue: Cluster, own: Path) -
     assert [one["state"] for one in ended.values()] == ["succeeded"] * 4
 
 
+def test_many_runs_of_two_people_begin_once_and_in_turn_also_where_the_head_reboots(
+    queue: Cluster, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 of them, or `$REGATTA_TEST_QUEUE_RUNS`."""
+    count, head = int(os.environ.get("REGATTA_TEST_QUEUE_RUNS", "200")), queue.lab.nodes[0]
+    holder = queue.background(own, *job(4, "until-all-are-there", 36_000))
+    read_until(holder, "begins")
+    people = ("many-ann", "many-bob")
+    for number in range(count // 2):
+        for person in people:
+            monkeypatch.setenv("LOGNAME", person)
+            queue.regatta(own, *job(1, f"{person}-{number}", 0, -1, "--detach"))
+    queue.regatta(own, "cancel", "until-all-are-there")
+    finish(holder)
+    wait_for(lambda: len(names(queue, own)) <= count // 2, 20 * count)
+    queue.lab.off(head)
+    queue.lab.on(head)
+    wait_for(lambda: queue.regatta(own, "queue", check=False).stdout.startswith("no run holds"), 20 * count + 300)
+    queue.regatta(own, "runs")
+    found = json.loads(queue.regatta(own, "runs", "--json", "--count", str(10 * count)).stdout)["runs"]
+    many = [one for one in found if one["run"].startswith(people)]
+    numbers = {person: [one["run"] for one in many if one["run"].startswith(person)] for person in people}
+    assert numbers == {person: [f"{person}-{number}" for number in range(count // 2)] for person in people}
+    for length in range(count):
+        ahead = [one["run"].startswith(people[0]) for one in many[:length]]
+        assert abs(2 * sum(ahead) - length) <= 2
+    broken = [one for one in many if one["state"] != "succeeded"]
+    assert len(broken) <= len(queue.lab.nodes)  # those that worked when the power went
+
+
 def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path) -> None:
     head = queue.lab.nodes[0]
     queue.regatta(own, *job(4, "begun", 600, -1, "--detach"))

@@ -183,6 +183,8 @@ class Framework(abc.ABC):
     """Whether it is one process on the head that takes the work of all ranks: what a cluster has to beat."""
     driver: bool = False
     """Whether a driver on the head (rank -1) speaks for all ranks: the run is ready, and ends, when the driver says."""
+    followed: str = ""
+    """Why its runs need a controller that follows them to their end; empty where the nodes alone do."""
     launchers: tuple[str, ...] = ()
     """The values of `--launcher`; empty where ranks meet in one way only."""
     packages: tuple[str, ...] = ()

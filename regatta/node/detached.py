@@ -11,11 +11,12 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any, Dict, Sequence
 
 from regatta.node import rundirs, runs
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.runs import StartRun
-from regatta_protocol.states import State
+from regatta_protocol.states import Mode, State
 
 POLL_SECONDS = 0.25
 
@@ -25,25 +26,67 @@ class _Ended(BaseException):
 
 
 def main(what: str, asked: str) -> None:
-    """Do this node's part of `asked`, which is by Slurm's name of the node: `run` it to its end, or `stop` it."""
-    own = json.loads(asked)[os.environ["SLURMD_NODENAME"]]
-    place, start = own["place"], decode(StartRun, own["args"])
-    run = start.spec.id
+    """Do this node's part of `asked`: `run` it to its end, `finish` what is left of it then, or `stop` it.
+
+    A member of a service has no process to wait for: the driver's end is the run's.
+    """
+    said = json.loads(asked)
+    own, listed = os.environ["SLURMD_NODENAME"], os.environ["SLURM_JOB_NODELIST"]
+    names = subprocess.run(["scontrol", "show", "hostnames", listed], capture_output=True, text=True, check=True)
+    try:
+        start = part(said, names.stdout.split(), own)
+    except KeyError as error:
+        _log(f"{os.environ['SLURM_JOB_NAME']}: {error} has joined the cluster after it was queued: start it again")
+        sys.exit(1)
+    if start is None:
+        return
+    place, run = said["nodes"][own]["place"], start.spec.id
     if what == "stop":
         _stop(place, run, "the run ended on another node")
+        return
+    if what == "finish":
+        runs.finish(place, run, State.SUCCEEDED, 0)
         return
     signal.signal(signal.SIGTERM, _end)
     try:
         runs.start(place, start.spec, start.hidden)
+        if start.spec.mode is Mode.MEMBER:
+            return
         while rundirs.state(place, run) is State.RUNNING:
             time.sleep(POLL_SECONDS)
         sys.exit(0 if rundirs.state(place, run) is State.SUCCEEDED else 1)
     except _Ended:
         _stop(place, run, "the run ended on another node, or was cancelled in the queue")
     except Exception as error:  # the journal is the only place for it
-        subprocess.run(["logger", "--tag=regatta-queue", f"{run}: {error}"], check=False)
+        _log(f"{run}: {error}")
         _stop(place, run, str(error))
     sys.exit(1)
+
+
+def part(said: Dict[str, Any], granted: Sequence[str], own: str) -> StartRun | None:
+    """What the node `own` starts of a run on the nodes that are granted; None: nothing.
+
+    Their order is that of their kinds, and then of the cluster. KeyError for a node that was not there yet.
+    """
+    nodes = said["nodes"]
+    order = {name: (node["kind"], number) for number, (name, node) in enumerate(nodes.items())}
+    names = sorted(granted, key=lambda name: order[name])
+    asked = said["forms"][",".join(str(nodes[name]["kind"]) for name in names)][names.index(own)]
+    if asked is None:
+        return None
+    text = json.dumps(asked)
+    for number, name in enumerate(names):
+        stands = f"{said['token']}-{number}"
+        text = text.replace(f"{stands}-name", name)
+        text = text.replace(f"{stands}-address", nodes[name]["place"]["cluster_address"])
+    asked = json.loads(text)
+    asked["spec"]["files"] = said["files"][asked["spec"]["files"]]
+    asked["spec"]["record"]["facts"] = nodes[own]["facts"]
+    return decode(StartRun, asked)
+
+
+def _log(text: str) -> None:
+    subprocess.run(["logger", "--tag=regatta-queue", text], check=False)
 
 
 def _stop(place: dict[str, object], run: str, reason: str) -> None:

@@ -40,6 +40,7 @@ HELP = {
     "regatta_service_up": "Whether a service that provisioning made here is started.",
     "regatta_run_info": "A run that has processes here.",
     "regatta_run_start_time_seconds": "When the run was started, Unix time.",
+    "regatta_run_quiet_seconds": "Seconds since a run has printed anything here.",
     "regatta_run_rank_info": "A rank of a run, its node, and the last phase that has ended (running: it tells none).",
     "regatta_run_progress_done": "Units of what a rank counts that are done.",
     "regatta_run_progress_total": "Units that there are in all.",
@@ -87,6 +88,7 @@ def _run(place: Place, run: dict[str, Any]) -> Iterator[Sample]:
     about = {"workload": plan.label, "framework": run["framework"], "workers": str(len(nodes))}
     yield "regatta_run_info", {**named, **about}, 1.0
     yield "regatta_run_start_time_seconds", named, float(spec.started or 0.0)
+    yield "regatta_run_quiet_seconds", named, float(run["quiet"])
     for rank in sorted(shown, key=int):
         state = run["ranks"].get(rank, {})
         place_of = {**named, "rank": rank, "node": nodes[rank]}

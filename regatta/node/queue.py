@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
+import re
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, List, Sequence, Tuple
 
 from regatta.node import rundirs
 from regatta.node.problem import Problem
-from regatta_protocol.operations.queue import Entry, Queued, QueueWord, Submitted, Withdrawn
+from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
 
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
 _STATES = "/run/regatta-queue"
 _COPIES = "/var/lib/slurm/regatta"
-_COPY_SECONDS = 120.0
+_NOTIFY, _APPRISE, _WEB = "/var/lib/slurm/notify", "/usr/bin/apprise", ("http://", "https://")
+_COPY_SECONDS = 30.0
 _BATCH = ("--no-requeue", "--output=/dev/null")
 _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
 _HOLDS = ("RUNNING", "COMPLETING", "CONFIGURING")
@@ -24,7 +27,7 @@ _PRIORITY = 1_000_000
 """That of the first run of a person who has no other."""
 _HELD, _DETACHED = "regatta: ", "regatta, detached: "
 """So the comments of its jobs begin, with a controller and without."""
-_FIELDS = "%i|%T|%Q|%V|%S|%D|%N|%r|%j|%k"
+_FIELDS = "%i|%T|%Q|%y|%V|%S|%D|%N|%r|%j|%k"
 
 
 def there() -> bool:
@@ -40,6 +43,7 @@ def hold(
     program: str,
     only: Sequence[str] = (),
     seconds: float | None = None,
+    nice: int = 0,
 ) -> None:
     """Hold nodes until the connection ends; a unit of its own keeps them while the run continues after that.
 
@@ -54,7 +58,7 @@ def hold(
     asked = {
         "state": state,
         "controller": os.getpid(),
-        "salloc": ["--quiet", *_words(_HELD, run, place.get("by") or "", wanted, only, seconds)],
+        "salloc": ["--quiet", *_words(_HELD, run, place.get("by") or "", wanted, only, seconds, nice)],
     }
     unit = _unit(run)
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
@@ -65,10 +69,12 @@ def hold(
     _keep(run, state, emit)
 
 
-def _words(mark: str, run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None) -> List[str]:
+def _words(
+    mark: str, run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None, nice: int
+) -> List[str]:
     """The options of Slurm that salloc and sbatch share."""
     words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
-    words.append(f"--priority={_priority(owner)}")
+    words += [f"--priority={_priority(owner, nice)}", f"--nice={nice}"]
     if only:
         words.append(f"--nodelist={','.join(only)}")
     if seconds is not None:
@@ -76,33 +82,62 @@ def _words(mark: str, run: str, owner: str, wanted: int, only: Sequence[str], se
     return words
 
 
-def _priority(owner: str) -> int:
-    """Slurm's priority for a person's next run: the more of them are there, the later it comes, so that people take
-    turns; and behind all of that person's that wait.
-    """
+def _priority(owner: str, nice: int) -> int:
+    """Make room among a person's runs that wait, and return Slurm's priority of one more."""
     own = [one for one in _entries() if one.ours and one.owner == _plain(owner)]
-    return min([_PRIORITY - len(own), *(one.priority - 1 for one in own if not one.holds)])
+    priority, others = placed(own, nice)
+    for one in own:
+        if one.job in others:
+            _run(["scontrol", "update", f"jobid={one.job}", f"priority={others[one.job]}"])
+            _move_copy(one.run, others[one.job])
+    return priority
 
 
-def submit(
+def placed(own: Sequence[Entry], nice: int) -> Tuple[int, Dict[int, int]]:
+    """Slurm's priority of a person's next run, and those of their waiting runs, by job, that change for it.
+
+    The more runs a person has, the later the next place, so that people take turns. Within these places stand runs of
+    a lower `nice` first, and those of the same one as they came.
+    """
+    waiting = sorted((one for one in own if not one.holds), key=lambda one: (one.nice, -one.priority, one.job))
+    places = sorted(
+        [min([_PRIORITY - len(own), *(one.priority - 1 for one in waiting)]), *(one.priority for one in waiting)],
+        reverse=True,
+    )
+    number = sum(one.nice <= nice for one in waiting)
+    later = {one.job: place for one, place in zip(waiting[number:], places[number + 1 :], strict=True)}
+    return places[number], {one.job: later[one.job] for one in waiting[number:] if one.priority != later[one.job]}
+
+
+def submit(  # noqa: PLR0913 (the keys of one request)
     place: Dict[str, Any],
     run: str,
-    nodes: Sequence[str],
     script: str,
+    wanted: int,
+    nodes: Sequence[str],
+    fixed: bool = False,
     seconds: float | None = None,
     after: int | None = None,
+    nice: int = 0,
+    notify: Notify | None = None,
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     _must_be_there()
     ahead = _entries()
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
-    words = [*_words(_DETACHED, run, place.get("by") or "", len(nodes), nodes, seconds), *_BATCH]
+    only = nodes if fixed else ()
+    words = [*_words(_DETACHED, run, place.get("by") or "", wanted, only, seconds, nice), *_BATCH]
+    if others := () if fixed else sorted({*_every_node()} - {*nodes}):
+        words.append(f"--exclude={','.join(others)}")
     if after is not None:
         words.append(f"--dependency=afterok:{after}")
+    if notify is not None:
+        words += _told(run, place.get("by") or "", notify)
     first, _, rest = script.partition("\n")
-    whole = "\n".join([first, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
-    _keep_copy(run, whole)
+    about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
+    whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
+    _keep_copy(run, whole, {one.run for one in ahead if not one.holds})
     done = _run(["sbatch", "--parsable"], whole)
     if done.returncode:
         os.unlink(f"{_COPIES}/{run}")
@@ -110,6 +145,24 @@ def submit(
     later = time.time() + 2.0  # a state that is newer has the job in it
     os.utime(f"{_COPIES}/{run}", (later, later))
     return Submitted(int(done.stdout.partition(";")[0]), ahead)
+
+
+def _told(run: str, owner: str, notify: Notify) -> List[str]:
+    """Note whom to tell of a run, as only root and Slurm may read it; returns options of sbatch."""
+    if not all(url.startswith(_WEB) for url in notify.urls) and not os.path.exists(_APPRISE):
+        raise Problem(
+            "--notify: the head sends only to http:// and https://: install apprise there (apt install apprise)"
+        )
+    slurm = pwd.getpwnam("slurm")
+    os.makedirs(_NOTIFY, 0o700, exist_ok=True)
+    os.chown(_NOTIFY, slurm.pw_uid, slurm.pw_gid)
+    rundirs.store(f"{_NOTIFY}/{run}", {"urls": notify.urls, "cluster": notify.cluster, "owner": owner}, 0o600)
+    os.chown(f"{_NOTIFY}/{run}", slurm.pw_uid, slurm.pw_gid)
+    return ["--mail-type=END,FAIL,INVALID_DEPEND"]
+
+
+def _every_node() -> List[str]:
+    return _run(["sinfo", "--noheader", "--Node", "--format=%N"]).stdout.split()
 
 
 def _plain(text: str) -> str:
@@ -122,14 +175,14 @@ def _quoted(word: str) -> str:
     return f'{name}="{value}"' if value else name
 
 
-def _keep_copy(run: str, script: str) -> None:
-    """Keep a script on the disk until Slurm has it there, which writes its state every few seconds: a head that is
-    switched off before submits it again (`roles/slurm/files/tidy.sh`).
+def _keep_copy(run: str, script: str, waiting: Collection[str]) -> None:
+    """Keep a script on the disk while its run waits: where Slurm's state is gone, or older, as the head was switched
+    off at once, it is submitted again (`roles/slurm/files/tidy.sh`).
     """
     os.makedirs(_COPIES, 0o700, exist_ok=True)
-    for name in os.listdir(_COPIES):
+    for name in {*os.listdir(_COPIES)} - {*waiting}:
         with contextlib.suppress(OSError):
-            if time.time() - os.stat(f"{_COPIES}/{name}").st_mtime > _COPY_SECONDS:
+            if name[0] != "." and time.time() - os.stat(f"{_COPIES}/{name}").st_mtime > _COPY_SECONDS:
                 os.unlink(f"{_COPIES}/{name}")
     with open(f"{_COPIES}/{run}", "w") as file:
         file.write(script)
@@ -138,6 +191,19 @@ def _keep_copy(run: str, script: str) -> None:
     folder = os.open(_COPIES, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
+
+
+def _move_copy(run: str, priority: int) -> None:
+    """Give the copy of a run that waits another priority."""
+    copy = f"{_COPIES}/{run}"
+    with contextlib.suppress(FileNotFoundError):
+        kept = os.stat(copy)
+        with open(copy) as file:
+            text = re.sub(r"(?m)^(#SBATCH --priority=).*$", rf'\g<1>"{priority}"', file.read(), count=1)
+        with open(f"{_COPIES}/.new", "w") as file:
+            file.write(text)
+        os.utime(f"{_COPIES}/.new", ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        os.rename(f"{_COPIES}/.new", copy)
 
 
 def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[str, ...]:
@@ -189,6 +255,8 @@ def withdraw(place: Dict[str, Any], run: str) -> Withdrawn:
         with contextlib.suppress(OSError), open(_withdrawn(run), "w") as file:
             file.write(place.get("by") or "another person")
         _run(["scancel", "--state=PENDING", str(one.job)])
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{_COPIES}/{run}")
     return Withdrawn(bool(waits))
 
 
@@ -203,12 +271,12 @@ def _entries() -> Tuple[Entry, ...]:
     done = _run(["squeue", "--noheader", "--sort=-p,i", f"--format={_FIELDS}"])
     if done.returncode:
         raise Problem(f"the queue does not answer ({done.stderr.strip()[-200:]}): 'regatta status' shows its services")
-    found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 9]
+    found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 10]
     return tuple(sorted(found, key=lambda one: not one.holds))
 
 
 def _entry(line: str) -> Entry:
-    job, state, priority, submitted, since, wanted, nodes, reason, run, owner = line.split("|", 9)
+    job, state, priority, nice, submitted, since, wanted, nodes, reason, run, owner = line.split("|", 10)
     holds = state in _HOLDS
     return Entry(
         job=int(job.partition("_")[0]),
@@ -222,6 +290,7 @@ def _entry(line: str) -> Entry:
         reason="" if holds else reason,
         submitted=float(submitted) if submitted.isdigit() else 0.0,
         priority=int(priority) if priority.isdigit() else 0,
+        nice=int(nice) if nice.lstrip("-").isdigit() else 0,
         since=float(since) if holds and since.isdigit() else None,
         expected=float(since) if not holds and since.isdigit() else None,
     )

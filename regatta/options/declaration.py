@@ -14,6 +14,9 @@ ONE = (RUN, *SCRIPTS)
 GOING_ON = (RUN, "torchrun", "rayrun")
 """Commands whose runs may continue after a rank or host is lost; of workloads those that have checkpoints."""
 
+PRIORITIES = ("low", "normal", "high")
+NORMAL = "normal"
+
 _Options = TypeVar("_Options")
 
 
@@ -101,10 +104,33 @@ class RunOptions:
         False,
         kinds.SWITCH,
         "put the run into the cluster's queue, and return: it starts and ends without this program",
-        commands=(RUN, "torchrun"),
+        commands=(RUN, "torchrun", "rayrun"),
+    )
+    priority: str = flag(
+        NORMAL,
+        kinds.Choice(*PRIORITIES),
+        "its place among your own runs that wait in the cluster's queue: low, normal or high",
+        commands=ONE,
     )
     after: str | None = flag(
-        None, kinds.TEXT, "with --detach: begin when this run of --detach has succeeded", commands=(RUN, "torchrun")
+        None,
+        kinds.TEXT,
+        "with --detach: begin when this run of --detach has succeeded",
+        commands=(RUN, "torchrun", "rayrun"),
+    )
+    sweep: tuple[str, ...] = flag(
+        (),
+        kinds.SWEEP,
+        "a run for each of these values: lr=0.1,0.01, which each gets as --lr; again for another name, each with each",
+        commands=ONE,
+    )
+    notify: tuple[str, ...] = option(
+        (),
+        kinds.URLS,
+        "tell this URL when the run ends, fails or stalls: https://..., or env:NAME of this shell; again for more",
+        commands=ONE,
+        plan=False,
+        timed=False,
     )
     nodes: str | None = flag(None, kinds.TEXT, "use only these hosts: a,b (the head must be among them)")
     without: str | None = flag(None, kinds.TEXT, "leave out these hosts: c,d")

@@ -37,6 +37,20 @@ class Kind:
         return self.word(where, given)
 
 
+class Choice(Kind):
+    """One of some words."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(", ".join(words))
+        self.words = words
+
+    def word(self, where: str, typed: Any) -> str:
+        """See `Kind`."""
+        if typed not in self.words:
+            raise UsageError(f"{where} must be one of {self.about}, not '{typed}'")
+        return str(typed)
+
+
 class Switch(Kind):
     """True where it is given."""
 
@@ -182,6 +196,23 @@ def patterns(words: Iterable[str], where: str = "PATTERN") -> tuple[str, ...]:
     return tuple(made)
 
 
+def urls(words: Iterable[str], where: str = "--notify") -> tuple[str, ...]:
+    """URLs, or `env:NAME` for the variable that has one. UsageError for what is none."""
+    for word in (made := tuple(words)):
+        if not re.fullmatch(r"env:[A-Za-z_]\w*|[a-z][a-z0-9+]*://\S+", word):
+            raise UsageError(f"{where}: '{word}' is no URL, as https://example.org/key, mailto://... or env:NAME")
+    return made
+
+
+def sweep(words: Iterable[str], where: str = "--sweep") -> tuple[str, ...]:
+    """Names with their values, as `lr=0.1,0.01`. UsageError for one without values."""
+    for word in (made := tuple(words)):
+        name, _, values = word.partition("=")
+        if not re.fullmatch(r"[A-Za-z_][\w-]*", name) or not all(values.split(",")):
+            raise UsageError(f"{where}: '{word}' is no name with one value or more, as lr=0.1,0.01")
+    return made
+
+
 def _patterns(text: str) -> list[str]:
     return [] if text == NOTHING else [word for word in text.split(",") if word]
 
@@ -207,4 +238,6 @@ LIST = Words()
 REQUIREMENTS = Words("requirements", split=_requirements)
 NAMES = Words("names", split=lambda text: text.split(","))
 FOLDERS = Words("folders", split=lambda text: text.split(","), check=folders)
+URLS = Words("URLs", check=urls)
+SWEEP = Words("names with values", check=sweep)
 PATTERNS = Words("patterns of files", many=False, split=_patterns, check=patterns)

@@ -1,12 +1,9 @@
 """A run's turn: whole nodes of the cluster's queue, for which it waits, and which it holds until its end."""
 
-import base64
-import json
 import os
 import signal
 import threading
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from regatta.errors import RegattaError, RunError, UsageError
@@ -14,30 +11,18 @@ from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
 from regatta.hosts import sources
 from regatta.hosts.channel import Stream
-from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.options.declaration import NORMAL, PRIORITIES
 from regatta.program import hint
-from regatta.run import catalogue, launch
-from regatta_protocol.decoding import encode
+from regatta.run import catalogue
 from regatta_protocol.operations.launch import Inspect
-from regatta_protocol.operations.queue import AskQueue, Entry, HoldNodes, QueueWord, SubmitRun, Withdraw
+from regatta_protocol.operations.queue import AskQueue, Entry, HoldNodes, QueueWord, Withdraw
 from regatta_protocol.states import State
 
 MOST_NAMED = 3
-SCRIPT = """#!/bin/sh
-# A run of Regatta: starts its part on each node, and ends all of them where one has failed.
-each() {
-    echo PROGRAM | srun --overlap --quiet "$@"
-}
-python="import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.stdin.read())))"
-each --ntasks-per-node=1 --kill-on-bad-exit=1 /usr/bin/python3 -ISc "$python" run && exit 0
-for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-    each --nodes=1 --ntasks=1 --nodelist="$node" /usr/bin/python3 -ISc "$python" stop &
-done
-wait
-exit 1
-"""
-"""Slurm's batch script of a run without a controller."""
+NICE = 100
+"""Slurm's number between two priorities."""
 
 
 class Turn:
@@ -94,8 +79,19 @@ def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes | No
     everywhere = framework.driver or (plan.program.any_node and framework.served(cluster))
     any_do = [node.name for node in framework.hosts(cluster)] == workers and not (plan.cards or cluster.left_out)
     only = workers if everywhere else [] if any_do else used
-    count, limit = len(only or used), plan.options.time_limit
-    return HoldNodes(plan.run, count, sources.source("holder"), tuple(only), limit) if count else None
+    count, said = len(only or used), plan.options
+    program, own = sources.source("holder"), nice(said.priority)
+    return HoldNodes(plan.run, count, program, tuple(only), said.time_limit, own) if count else None
+
+
+def nice(priority: str) -> int:
+    """Slurm's number of a priority: the lower, the sooner."""
+    return -NICE * (PRIORITIES.index(priority) - PRIORITIES.index(NORMAL))
+
+
+def priority(nice: int) -> str:
+    """The priority of Slurm's number."""
+    return PRIORITIES[1 + (nice < 0) - (nice > 0)]
 
 
 def there(remote: Remote) -> bool:
@@ -116,16 +112,6 @@ def job_of(remote: Remote, run: str) -> int | None:
     if known.state is not State.SUCCEEDED:
         raise RunError(f"{known.run} has {known.state}: what comes after it would never begin")
     return None
-
-
-def detached(remote: Remote, plan: Plan, keep: Callable[[Node], Mapping[str, object]], after: int | None) -> SubmitRun:
-    """The request of a run that starts without a controller: its script brings each node what it is asked."""
-    requests = launch.requests(remote.cluster, plan, keep)
-    asked = {node.name: {"place": remote.place(node), "args": encode(requests[node.name])} for node in plan.nodes}
-    then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(asked)!r})\n"
-    program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
-    names = tuple(node.name for node in plan.nodes)
-    return SubmitRun(plan.run, names, SCRIPT.replace("PROGRAM", program), plan.options.time_limit, after)
 
 
 def of_all(remote: Remote, label: str, say: Callable[[str], None]) -> Turn | None:

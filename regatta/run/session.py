@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from regatta.errors import RecordError, RunFailedError, UsageError
 from regatta.frameworks import registry
 from regatta.frameworks.api import StartedRun
 from regatta.hosts.cluster import Cluster
-from regatta.hosts.remote import Remote
+from regatta.hosts.remote import Remote, ourselves
 from regatta.program import about_hosts, hint
 from regatta.records import record, store
 from regatta.records.clocks import Clocks
-from regatta.run import catalogue, launch, queue, recording
+from regatta.run import catalogue, detach, launch, queue, recording
 from regatta.run.follow import Follower
 from regatta.run.interrupts import interrupts_deferred
 from regatta.run.outcome import Outcome, reached
@@ -107,6 +107,10 @@ class Session:
         """Sync and start; only start what is `ready`."""
         if request.options.after:
             raise UsageError("--after needs --detach: a run with a controller starts when you start it")
+        if request.options.notify:
+            from regatta.run import notices
+
+            notices.check(request.options.notify)
         if ready is not None:
             return self._begun(request, ready)
         self._check_name(request)
@@ -133,33 +137,53 @@ class Session:
 
         Raises UsageError where it cannot be without a controller.
         """
-        framework, head = registry.find(request.framework), self.cluster.head
+        framework = registry.find(request.framework)
         if not queue.there(self.remote):
             raise UsageError(
                 f"--detach needs a queue, and {self.cluster.name} has none: set slurm_enabled: true in its "
                 f"variables, then '{about_hosts('provision')}'"
             )
-        if framework.driver or request.options.elastic:
+        if why := "a lost host is noticed by it" if request.options.elastic else framework.followed:
             what = "--elastic" if request.options.elastic else framework.name
-            raise UsageError(f"{what} needs a controller until the run's end: leave --detach out")
+            raise UsageError(f"{what} needs a controller until the run's end ({why}): leave --detach out")
         self._check_name(request)
         after = queue.job_of(self.remote, request.options.after) if request.options.after else None
         with self._beginning:
             ready = self._preparer.ready(request)
-        return ready.plan.run, self.remote.call(head, queue.detached(self.remote, ready.plan, ready.kept_on, after))
+        asked = detach.request(self.remote, ready.plan, framework, ready.about, ready.facts, after)
+        return ready.plan.run, self.remote.call(self.cluster.head, asked)
 
     def finish(self, begun: Begun) -> record.Record:
         """Follow a run that has begun, and record it. Ctrl-C cancels it. Raises RunFailedError as `run` does."""
         try:
-            return self._finish(begun)
+            with self._telling(begun.request, begun.handle.run) as tell:
+                return self._finish(begun, tell)
         finally:
             begun.ready.leave()
 
-    def _finish(self, begun: Begun) -> record.Record:
+    @contextlib.contextmanager
+    def _telling(self, request: Request, run: str) -> Iterator[Callable[[str, str], None]]:
+        """Send how a run has ended to its `--notify`, and what the caller gives meanwhile: a state, and a sentence."""
+        if not request.options.notify:
+            yield lambda state, words: None
+            return
+        from regatta.run.notices import Notices
+
+        made = Notices(request.options.notify, run, self.cluster.name, ourselves(), self.console.warn)
+        try:
+            yield made.tell
+            made.tell(State.SUCCEEDED, f"{run} on {self.cluster.name}: succeeded")
+        except RunFailedError as error:
+            made.tell(State.FAILED, f"{run} on {self.cluster.name}: {error}")
+            raise
+        finally:
+            made.settle()
+
+    def _finish(self, begun: Begun, tell: Callable[[str, str], None]) -> record.Record:
         request, ready, clocks, handle = begun.request, begun.ready, begun.clocks, begun.handle
         try:
             with self._cancelled_by_hand(handle):
-                outcome = self._follow(handle, clocks)
+                outcome = self._follow(handle, clocks, tell)
         except KeyboardInterrupt:
             with interrupts_deferred():
                 self._keep(ready, handle, clocks, Outcome(State.STOPPED, INTERRUPTED, None))
@@ -229,7 +253,9 @@ class Session:
             self._warn_of_cancelling(ready.plan.run)
             raise
 
-    def _follow(self, handle: StartedRun, clocks: Clocks) -> Outcome:
+    def _follow(
+        self, handle: StartedRun, clocks: Clocks, tell: Callable[[str, str], None] = lambda state, words: None
+    ) -> Outcome:
         def on_line(node: str, rank: int | None, text: str, came: float) -> None:
             event = events.parse_line(text)
             if event is None:
@@ -248,6 +274,7 @@ class Session:
 
         def on_quiet(seconds: float) -> None:
             self.console.note(quiet_line(handle.run, seconds))
+            tell("stalled", quiet_line(handle.run, seconds))
 
         follower = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone, on_quiet=on_quiet)
         try:

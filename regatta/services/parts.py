@@ -41,6 +41,7 @@ FIELDS = {
     "metrics": "jobs of Prometheus: `job`, `path`, `relabel`, `often`, `honor_labels`, `targets` (port, hosts, labels)",
     "metrics_module": "what tells of it to Prometheus on nodes: a file below `regatta/`",
     "panels": "charts for Grafana: rows by title, of `title`, `unit`, maybe `min` and `max`, and `series` by legend",
+    "alerts": "rules for Prometheus: `alert`, `expr`, `for`, and `summary`, a sentence",
     "pages": "its web pages on the head: `title`, `port`, and `host` where that is not the head's loopback",
     "bundle": "the archive that `tasks/bundle.yml` has fetched: `path`, and the fields of `Archive` of a bundle",
     "removed": "paths outside of Regatta's folders that a teardown removes",

@@ -15,6 +15,7 @@ _REASONS = {
     "Priority": "others are first",
     "Dependency": "the run before has not ended",
     "DependencyNeverSatisfied": "the run before did not succeed: cancel it",
+    "JobHeldAdmin": "held, as what was before it is not known any more: sudo scontrol release its job, or cancel it",
 }
 """Slurm's most frequent ones, in words."""
 
@@ -39,11 +40,18 @@ def queue(c: Context, inventory: str | None = None, json: bool = False) -> None:
     for one in found:
         age = span(max(0.0, time.time() - (one.since or one.submitted)))
         where = ", ".join(one.nodes) if one.holds else str(one.wanted)
-        state = f"{'holds' if one.holds else 'waits'}{', detached' if one.detached else ''}"
+        words = ["holds" if one.holds else "waits", "detached" if one.detached else "", _priority(one.nice)]
+        state = ", ".join(filter(None, words))
         starts = queued.clock(one.expected) if one.expected else "-"
         why = "its nodes are busy, or down" if _of_nodes(one.reason) else _REASONS.get(one.reason, one.reason)
         rows.append((one.run, one.owner or "-", state, where, age, starts, why or "-"))
     print_table([_HEADINGS, *rows])
+
+
+def _priority(nice: int) -> str:
+    from regatta.run import queue as queued
+
+    return f"{queued.priority(nice)} priority" if nice else ""
 
 
 def _of_nodes(reason: str) -> bool:

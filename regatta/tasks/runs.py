@@ -25,6 +25,7 @@ from regatta.release import tree
 from regatta.tasks.common import JSON_HELP, RUN_HELP, records_dir, task, whole
 from regatta.tasks.launching import advising, command, opened, tell_of_input, tell_of_queued
 from regatta.tasks.program import of_script
+from regatta.tasks.sweeping import carry_out, named, submit
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from regatta.api.run import Line
     from regatta.report import listing as listed
+    from regatta.run.request import Request
     from regatta.run.shared_cleanup import SharedFolder
 
 
@@ -72,17 +74,29 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
     line = of_script()
     given = typed(options(name), words)
     where = {name: given.pop(name) for name in requests.OF_CLUSTER if name in given}
-    program = requests.module if line.module else requests.script
-    request = program(registry.of_command(name), words["script"], line.script or [], given, line.notes)
+    program, sweep = requests.module if line.module else requests.script, given.pop("sweep", ())
+    framework = registry.of_command(name)
+
+    def asked(number: int, chosen: dict[str, str]) -> "Request":
+        """The request of one run of a sweep."""
+        more = [word for name, value in chosen.items() for word in (f"--{name}", value)]
+        return program(framework, words["script"], [*(line.script or []), *more], named(given, number), line.notes)
+
+    request = None if sweep else program(framework, words["script"], line.script or [], given, line.notes)
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
-        if request.options.detach:
+        if request is None and given.get("detach"):
+            submit(sweep, lambda number, chosen: cluster.submit(asked(number, chosen)))
+        elif request is None:
+            carry_out(cluster, sweep, lambda number, chosen: cluster.carry_out(asked(number, chosen)))
+        elif request.options.detach:
             tell_of_queued(*cluster.submit(request))
-            return
-        kept = cluster.carry_out(request)
-        cluster.console.note(
-            f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"
-        )
+        else:
+            kept = cluster.carry_out(request)
+            cluster.console.note(
+                f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record "
+                f"{paths.results_dir()}/{kept.run_id}.json"
+            )
 
 
 @task(

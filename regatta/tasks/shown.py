@@ -67,6 +67,7 @@ class QueueEntry:
     ours: bool
     detached: bool
     priority: int
+    nice: int
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,24 @@
 """A `run-NAME` task for each workload, made from its card (imports: see `regatta.tasks.runs`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regatta.cards import discovery, values
 from regatta.cards.card import Option, Value, Workload
-from regatta.errors import CardError
+from regatta.errors import CardError, UsageError
 from regatta.frameworks import table
 from regatta.options import declaration
 from regatta.options.kinds import SWITCH, TEXT
 from regatta.options.option import RUN, typed
 from regatta.options.option import Option as Declared
 from regatta.tasks.launching import advising, command, opened, tell_of_input, tell_of_queued
+from regatta.tasks.sweeping import carry_out, choices, named, submit
 from regatta_protocol.cards import FLAGS
 
 if TYPE_CHECKING:
+    from regatta.api.cluster import Cluster
     from regatta.records.record import Record
     from regatta.terminal.console import Console
 
@@ -76,10 +78,33 @@ def _run(workload: Workload, words: Mapping[str, Any]) -> None:
     own |= {name: words.get(name) for name in (*([card.input.option] if card.input else []), "checkpoint")}
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
+        if sweep := given.pop("sweep", ()):
+            _sweep(cluster, workload, sweep, own, given)
+            return
         if given.get("detach"):
             tell_of_queued(*cluster.submit_workload(workload.name, **own, **given))
             return
         show(cluster.console, cluster.compare(workload.name, **own, **given), shown)
+
+
+def _sweep(
+    cluster: "Cluster", workload: Workload, sweep: Sequence[str], own: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    offered = {name.replace("_", "-"): name for name in own}
+    if wrong := [name for chosen in choices(sweep)[:1] for name in chosen if name not in offered]:
+        raise UsageError(f"--sweep: {workload.name} has no option {wrong[0]}: it has {', '.join(offered)}")
+
+    def asked(number: int, chosen: Mapping[str, str]) -> dict[str, Any]:
+        """The options of one run."""
+        card = workload.card.offered
+        words = {offered[name]: value for name, value in chosen.items()}
+        own_words = {name: _value(name, card[name], words) if name in card else words[name] for name in words}
+        return {**own, **own_words, **named(given, number)}
+
+    if given.get("detach"):
+        submit(sweep, lambda number, chosen: cluster.submit_workload(workload.name, **asked(number, chosen)))
+    else:
+        carry_out(cluster, sweep, lambda number, chosen: cluster.run_workload(workload.name, **asked(number, chosen)))
 
 
 def _value(name: str, option: Option, words: Mapping[str, Any]) -> Value | None:

@@ -11,7 +11,7 @@ class Entry(Value):
 
     `job`: Slurm's number; `owner`: the person on a machine. `since` and `submitted` are Unix seconds. `ours`: not a job
     that another program has submitted; `detached`: it needs no controller. `expected`: when it
-    starts at the latest, where all before it have a time limit.
+    starts at the latest, where all before it have a time limit. `nice`: the lower, the sooner among the owner's runs.
     """
 
     job: int
@@ -21,6 +21,7 @@ class Entry(Value):
     ours: bool = False
     detached: bool = False
     priority: int = 0
+    nice: int = 0
     nodes: Tuple[str, ...] = ()
     wanted: int = 0
     reason: str = ""
@@ -41,7 +42,8 @@ class QueueWord(Value):
 class HoldNodes(Telling[None, QueueWord]):
     """Hold `wanted` whole nodes (those of `only`, if any) for a run until the connection ends and the run has, too.
 
-    `program`: source of the one that holds them. `seconds`: for how long at most, where that is known.
+    `program`: source of the one that holds them. `seconds`: for how long at most, where that is known. `nice`: see
+    `Entry`.
     """
 
     op = "queue.hold"
@@ -50,6 +52,7 @@ class HoldNodes(Telling[None, QueueWord]):
     program: str
     only: Tuple[str, ...] = ()
     seconds: Optional[float] = None
+    nice: int = 0
 
 
 class Submitted(Value):
@@ -59,18 +62,30 @@ class Submitted(Value):
     ahead: Tuple[Entry, ...] = ()
 
 
+class Notify(Value):
+    """Whom the head tells of the end of a run: URLs, and what the person calls the cluster."""
+
+    urls: Tuple[str, ...]
+    cluster: str
+
+
 class SubmitRun(Operation[Submitted]):
     """Put a run into the queue that starts, and ends, without a controller; `script`: as Slurm's batch scripts.
 
-    `after`: the number of the job that has to succeed before.
+    It gets `wanted` whole nodes among `nodes`: `fixed`: only all of these will do. `after`: the number of the job that
+    has to succeed before.
     """
 
     op = "queue.submit"
     run: str
-    nodes: Tuple[str, ...]
     script: str
+    wanted: int
+    nodes: Tuple[str, ...]
+    fixed: bool = False
     seconds: Optional[float] = None
     after: Optional[int] = None
+    nice: int = 0
+    notify: Optional[Notify] = None
 
 
 class Queued(Value):

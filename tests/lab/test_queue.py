@@ -1,9 +1,12 @@
 """The cluster's queue on two hosts: runs take turns, with and without a controller; nothing holds nodes after that."""
 
+import contextlib
+import http.server
 import json
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,32 @@ if os.environ["RANK"] == sys.argv[2]:
 print("ends", os.environ["RANK"], flush=True)
 """
 WAITS = "waits for its turn"
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """A server that hosts reach: its port, and what it was sent; below /hangs it answers only at the end."""
+    heard: list[dict[str, Any]] = []
+    end = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            if self.path == "/hangs":
+                end.wait()
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("0.0.0.0", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port, heard
+        end.set()
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +169,101 @@ def test_runs_without_a_controller_start_in_turn_and_end_everywhere_when_one_ran
     assert queue.nothing_runs("alone-4")
 
 
+def test_a_run_without_a_controller_takes_the_nodes_that_are_free_when_it_begins(queue: Cluster, own: Path) -> None:
+    first, second = queue.lab.nodes
+    holder = queue.background(own, *job(1, "one-node", 600))
+    read_until(holder, "begins")
+    held = entries(queue, own)[0]["nodes"]
+    queue.regatta(own, *job(1, "other-node", 0, -1, "--detach"))
+    wait_for(lambda: names(queue, own) == ["one-node"], 60)
+    assert held == [first] and listed(queue, own)["other-node"]["state"] == "succeeded"
+    kept = json.loads((own.parent / "results/other-node.json").read_text())
+    assert [one["node"] for one in kept["ranks"]] == [second] and [*kept["cluster"]["nodes"]] != []
+    queue.regatta(own, "cancel", "one-node")
+    finish(holder)
+
+    every = queue.background(own, *job(4, "both-nodes", 600))
+    read_until(every, "begins")
+    queue.regatta(own, *job(1, "after-a-loss", 0, -1, "--detach"))
+    queue.lab.off(second)
+    finish(every)
+    wait_for(lambda: not names(queue, own), 120)
+    queue.lab.on(second)
+    wait_for(lambda: "idle" in queue.lab.ssh(first, f"sinfo --noheader --nodes={second} --format=%t").stdout, 300)
+    assert listed(queue, own)["after-a-loss"]["state"] == "succeeded"
+
+
+def test_workloads_restarts_and_ray_scripts_do_without_a_controller(queue: Cluster, own: Path) -> None:
+    queue.fab("run-pi", "--workers", "2", "--framework", "ray", "--name", "a-workload", "--detach")
+    (own / "once.py").write_text(
+        "import os, pathlib, sys\n"
+        "mark = pathlib.Path('mark')\n"
+        "if not mark.exists():\n    mark.touch()\n    sys.exit(3)\n"
+    )
+    queue.regatta(own, "torchrun", "--workers", "1", "--restarts", "1", "--name", "restarted", "--detach", "once.py")
+    (own / "on_ray.py").write_text(
+        "import ray, sys\nray.init()\n"
+        "alive = [one for one in ray.nodes() if one['Alive']]\n"
+        "print('nodes', len(alive), ray.get(ray.remote(lambda: 7).remote()))\nsys.exit(int(sys.argv[1]))\n"
+    )
+    for name, code in (("on-ray", "0"), ("fails-on-ray", "3")):
+        queue.regatta(own, "rayrun", "--workers", "2", "--name", name, "--detach", "on_ray.py", code)
+    assert (
+        "--elastic needs a controller"
+        in queue.regatta(own, *job(1, "no", 0, -1, "--elastic", "--detach"), check=False).stdout
+    )
+    wait_for(lambda: not names(queue, own), 180)
+    ended = listed(queue, own)
+    states = {name: ended[name]["state"] for name in ("a-workload", "restarted", "on-ray", "fails-on-ray")}
+    assert states == {**dict.fromkeys(("a-workload", "restarted", "on-ray"), "succeeded"), "fails-on-ray": "failed"}
+    assert "nodes 2 7" in queue.regatta(own, "logs", "on-ray").stdout
+    assert queue.nothing_runs("on-ray") and queue.nothing_runs("fails-on-ray")
+
+
+def test_a_priority_is_among_ones_own_and_what_never_was_or_failed_comes_before_nothing(
+    queue: Cluster, own: Path
+) -> None:
+    first = queue.background(own, *job(4, "in-front", 600))
+    read_until(first, "begins")
+    for name, priority in (("usual", "normal"), ("whenever", "low"), ("usual-2", "normal"), ("urgent", "high")):
+        queue.regatta(own, *job(4, name, 0, -1, "--detach", "--priority", priority))
+    assert names(queue, own)[1:] == ["urgent", "usual", "usual-2", "whenever"]
+    assert "high priority" in queue.regatta(own, "queue").stdout
+    said = queue.regatta(own, *job(1, "no", 0, -1, "--detach", "--priority", "soon"), check=False).stdout
+    assert "must be one of low, normal, high" in said
+    for before in ("no", "never-was"):
+        said = queue.regatta(own, *job(1, "no", 0, -1, "--detach", "--after", before), check=False).stdout
+        assert before in said and "Traceback" not in said
+    queue.regatta(own, "cancel", "in-front")
+    finish(first)
+    wait_for(lambda: not names(queue, own), 120)
+    order = [name for name in listed(queue, own) if name in ("urgent", "usual", "usual-2", "whenever")]
+    assert order == ["urgent", "usual", "usual-2", "whenever"]
+    said = queue.regatta(own, *job(1, "no", 0, -1, "--detach", "--after", "in-front"), check=False).stdout
+    assert "in-front has" in said and "would never begin" in said
+
+
+def test_somebody_is_told_of_runs_with_and_without_a_controller(queue: Cluster, own: Path) -> None:
+    gateway = queue.lab.ssh(queue.lab.nodes[0], "ip route show default").stdout.split()[2]
+    with listening() as (port, heard):
+        url = f"http://{gateway}:{port}/key"
+        queue.regatta(own, *job(1, "told", 0, -1, "--notify", url))
+        queue.regatta(own, *job(2, "told-of-a-failure", 0, 1, "--detach", "--notify", url))
+        queue.regatta(own, *job(2, "told-of-success", 0, -1, "--detach", "--notify", url))
+        held = queue.regatta(own, *job(1, "hung", 0, -1, "--notify", url.replace("key", "hangs"))).stdout
+        assert "has not got the message" in held
+        said = queue.regatta(own, *job(1, "no", 0, -1, "--detach", "--notify", "mailto://a.example"), check=False)
+        assert "apt install apprise" in said.stdout
+        wait_for(lambda: len(heard) == 4, 60)
+    assert {one["run"]: one["state"] for one in heard} == {
+        "told": "succeeded",
+        "told-of-a-failure": "failed",
+        "told-of-success": "succeeded",
+        "hung": "succeeded",
+    }
+    assert not queue.lab.ssh(queue.lab.nodes[0], "sudo ls -A /var/lib/slurm/notify").stdout
+
+
 def test_what_a_killed_controller_held_is_free_when_its_run_has_ended(queue: Cluster, own: Path) -> None:
     going = queue.background(own, *job(4, "going", 8))
     read_until(going, "begins")
@@ -203,6 +327,59 @@ def test_waiting_runs_survive_the_power_of_the_head(queue: Cluster, own: Path) -
     wait_for(lambda: not names(queue, own), 300)
     ended = {name: one for name, one in listed(queue, own).items() if name.startswith("later")}
     assert [one["state"] for one in ended.values()] == ["succeeded"] * 4
+
+
+def test_many_runs_of_two_people_begin_once_and_in_turn_also_where_the_head_reboots(
+    queue: Cluster, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 of them, or `$REGATTA_TEST_QUEUE_RUNS`."""
+    count, head = int(os.environ.get("REGATTA_TEST_QUEUE_RUNS", "200")), queue.lab.nodes[0]
+    holder = queue.background(own, *job(4, "until-all-are-there", 36_000))
+    read_until(holder, "begins")
+    people = ("many-ann", "many-bob")
+    for number in range(count // 2):
+        for person in people:
+            monkeypatch.setenv("LOGNAME", person)
+            queue.regatta(own, *job(1, f"{person}-{number}", 0, -1, "--detach"))
+    queue.regatta(own, "cancel", "until-all-are-there")
+    finish(holder)
+    wait_for(lambda: len(names(queue, own)) <= count // 2, 20 * count)
+    queue.lab.off(head)
+    queue.lab.on(head)
+    wait_for(lambda: queue.regatta(own, "queue", check=False).stdout.startswith("no run holds"), 20 * count + 300)
+    queue.regatta(own, "runs")
+    found = json.loads(queue.regatta(own, "runs", "--json", "--count", str(10 * count)).stdout)["runs"]
+    many = [one for one in found if one["run"].startswith(people)]
+    numbers = {person: [one["run"] for one in many if one["run"].startswith(person)] for person in people}
+    assert numbers == {person: [f"{person}-{number}" for number in range(count // 2)] for person in people}
+    for length in range(count):
+        ahead = [one["run"].startswith(people[0]) for one in many[:length]]
+        assert abs(2 * sum(ahead) - length) <= 2
+    broken = [one for one in many if one["state"] != "succeeded"]
+    assert len(broken) <= len(queue.lab.nodes)  # those that worked when the power went
+
+
+def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path) -> None:
+    head = queue.lab.nodes[0]
+    queue.regatta(own, *job(4, "begun", 600, -1, "--detach"))
+    wait_for(lambda: entries(queue, own)[0]["holds"])
+    for name, *more in (("kept-1",), ("kept-2", "--after", "kept-1"), ("kept-3", "--priority", "high"), ("withdrawn",)):
+        queue.regatta(own, *job(4, name, 0, -1, "--detach", *more))
+    queue.regatta(own, "cancel", "withdrawn")
+    queue.lab.ssh(
+        head,
+        "sudo systemctl stop regatta-slurmctld && sudo find /var/lib/slurm/slurmctld -mindepth 1 -delete && "
+        "sudo systemctl start regatta-slurmctld",
+    )
+    kept = ["kept-3", "kept-1", "kept-2"]
+    wait_for(lambda: all(name in queue.regatta(own, "queue", check=False).stdout for name in kept), 200)
+    assert [name for name in names(queue, own) if name.startswith("kept")] == kept
+    queue.regatta(own, "cancel", "begun")
+    wait_for(lambda: not names(queue, own), 200)
+    ended = listed(queue, own)
+    assert [name for name in ended if name.startswith("kept")] == kept
+    assert {ended[name]["state"] for name in kept} == {"succeeded"} and not any(ended[name]["beside"] for name in kept)
+    assert ended["begun"]["state"] == "cancelled" and "withdrawn" not in ended
 
 
 @pytest.mark.provisioning

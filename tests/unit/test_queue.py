@@ -8,6 +8,7 @@ from test_plan import made, node
 
 from regatta.frameworks import registry
 from regatta.hosts.cluster import Cluster
+from regatta.node import queue as node_queue
 from regatta.run import queue
 from regatta_protocol.operations.queue import Entry
 
@@ -41,3 +42,26 @@ def test_a_run_that_waits_says_for_whom() -> None:
     assert said.startswith("mine waits for its turn: mnist (ann on laptop) holds nodes; run-2 (bob on pc), ")
     assert "run-4 (bob on pc) and 2 more are ahead. " in said
     assert "a job of Slurm) holds" in queue.waiting("mine", [Entry(1, "theirs", "", True)])
+
+
+def waits(job: int, priority: int, nice: int = 0, holds: bool = False) -> Entry:
+    return Entry(job, f"run-{job}", "ann", holds, ours=True, priority=priority, nice=nice)
+
+
+@pytest.mark.parametrize(
+    ("own", "nice", "priority", "others"),
+    [
+        ([], 0, 1_000_000, {}),
+        ([waits(1, 1_000_000, holds=True)], 0, 999_999, {}),
+        ([waits(1, 1_000_000, holds=True), waits(2, 999_999)], 0, 999_998, {}),
+        ([waits(1, 999_999), waits(2, 999_998)], -100, 999_999, {1: 999_998, 2: 999_997}),
+        ([waits(1, 999_999, -100), waits(2, 999_998)], -100, 999_998, {2: 999_997}),
+        ([waits(1, 999_999), waits(2, 999_998, 100)], 0, 999_998, {2: 999_997}),
+        ([waits(1, 999_999), waits(2, 999_998)], 100, 999_997, {}),
+    ],
+)
+def test_a_priority_is_a_place_among_a_persons_own_runs(
+    own: list[Entry], nice: int, priority: int, others: dict[int, int]
+) -> None:
+    assert node_queue.placed(own, nice) == (priority, others)
+    assert queue.nice(queue.priority(nice)) == nice

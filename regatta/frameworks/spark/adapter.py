@@ -70,6 +70,7 @@ class Spark(Framework):
     command = "sparkrun"
     title = "Spark"
     driver = True
+    followed = "it asks Spark's master whether executors can come"
     service = "Spark"
     units = of_cluster.UNITS
     foreign_file = of_cluster.FOREIGN

@@ -1,0 +1,167 @@
+"""A run without a controller: the job that starts it on the nodes that it is given, whichever these are."""
+
+import base64
+import itertools
+import json
+import secrets
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from regatta.errors import UsageError
+from regatta.frameworks.api import Framework
+from regatta.frameworks.plan import Plan, Rank
+from regatta.hosts import sources
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
+from regatta.options.declaration import RunOptions
+from regatta.run import launch, placement, queue
+from regatta_protocol.decoding import encode
+from regatta_protocol.operations.queue import Notify, SubmitRun
+
+MOST_FORMS = 40
+"""Ways of placing a run that its job carries: with more kinds of hosts than that the nodes are chosen at once."""
+SCRIPT = """#!/bin/sh
+# A run of Regatta: starts its part on each node, and ends all of them where one has failed.
+each() {
+    echo PROGRAM | srun --overlap --quiet "$@"
+}
+python="import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.stdin.read())))"
+each --ntasks-per-node=1 --kill-on-bad-exit=1 /usr/bin/python3 -ISc "$python" run &&FINISH exit 0
+for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    each --nodes=1 --ntasks=1 --nodelist="$node" /usr/bin/python3 -ISc "$python" stop &
+done
+wait
+exit 1
+"""
+"""Slurm's batch script of a run without a controller."""
+FINISH = ' each --ntasks-per-node=1 /usr/bin/python3 -ISc "$python" finish &&'
+"""The part of it that ends what a service of the cluster has of a run."""
+
+Facts = Mapping[str, Mapping[str, Any]]
+
+
+def request(
+    remote: Remote, plan: Plan, framework: Framework, about: Mapping[str, Any], facts: Facts, after: int | None
+) -> SubmitRun:
+    """The request of a run that starts without a controller. UsageError where the queue gives none of its nodes.
+
+    `about`: what its record says of it, `facts`: and of each node.
+    """
+    nodes, workers = framework.nodes(plan, remote.cluster), remote.cluster.workers
+    if idle := [node.name for node in nodes if node not in workers]:
+        raise UsageError(f"the queue starts nothing on {', '.join(idle)}, which is no worker: leave --detach out")
+    if framework.driver:
+        nodes = workers
+    free = framework.hosts(remote.cluster) == workers and not framework.driver
+    asked, fixed = carried(remote.cluster, plan, about, facts, () if free else nodes)
+    for name, node in asked["nodes"].items():
+        node["place"] = remote.place(remote.cluster.node(name))
+    then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(asked)!r})\n"
+    program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
+    script = SCRIPT.replace("PROGRAM", program).replace("FINISH", FINISH if framework.driver else "")
+    names, count = tuple(asked["nodes"]), len(nodes)
+    said = plan.options
+    return SubmitRun(
+        plan.run, script, count, names, fixed, said.time_limit, after, queue.nice(said.priority), _told(remote, said)
+    )
+
+
+def _told(remote: Remote, said: RunOptions) -> Notify | None:
+    if not said.notify:
+        return None
+    from regatta.run import notices
+
+    return Notify(notices.resolved(said.notify), remote.cluster.name)
+
+
+def carried(
+    cluster: Cluster, plan: Plan, about: Mapping[str, Any], facts: Facts, only: Sequence[Node] = ()
+) -> tuple[dict[str, Any], bool]:
+    """What the job brings, and whether only certain nodes will do, as where `only` names them.
+
+    `forms` has the parts of the run by the kinds of the nodes that are granted, with stand-ins for the names and
+    addresses of these (`regatta.node.detached.part`).
+    """
+    token = secrets.token_hex(8)
+    kinds = {} if only or plan.cards else _kinds(cluster, facts)
+    placed = _placed(plan, [node for node in cluster.workers if node.name in kinds], kinds, facts, token)
+    fixed = placed is None
+    if placed is None:
+        nodes = tuple(only or plan.nodes)
+        kinds = {node.name: number for number, node in enumerate(nodes)}
+        placed = {tuple(kinds.values()): (nodes, plan)}
+    files: list[Mapping[str, str]] = []
+    forms = {
+        ",".join(map(str, form)): [_part(part, files) for part in _parts(cluster, on, made, about)]
+        for form, (on, made) in placed.items()
+    }
+    own = {name: {"kind": kind, "facts": facts[name]} for name, kind in kinds.items()}
+    return {"token": token, "nodes": own, "forms": forms, "files": files}, fixed
+
+
+def _kinds(cluster: Cluster, facts: Facts) -> dict[str, int]:
+    """The kind of each worker, by its name, that is well: hosts of one kind have the same cores, folders, limits."""
+    alike: dict[tuple[Any, ...], int] = {}
+    return {
+        node.name: alike.setdefault(
+            (facts[node.name]["cores"], node.root, node.state, node.python, node.limits), len(alike)
+        )
+        for node in cluster.workers
+        if not (facts[node.name].get("gpus") or {}).get("sick")
+    }
+
+
+def _placed(
+    plan: Plan, workers: Sequence[Node], kinds: Mapping[str, int], facts: Facts, token: str
+) -> dict[tuple[int, ...], tuple[tuple[Node, ...], Plan]] | None:
+    """The plan on stand-ins for each choice of kinds that may be granted; None where these are too many, or a host
+    would have more ranks than ports for them.
+    """
+    example = {kinds[node.name]: node for node in workers}
+    there = Counter(kinds.values())
+    found: dict[tuple[int, ...], tuple[tuple[Node, ...], Plan]] = {}
+    for form in itertools.combinations_with_replacement(sorted(there), len(plan.nodes)):
+        if Counter(form) <= there:
+            nodes = tuple(_stand_in(example[kind], token, number) for number, kind in enumerate(form))
+            cores = {node.name: facts[example[kind].name]["cores"] for node, kind in zip(nodes, form, strict=True)}
+            ranks = placement.spread(len(plan.ranks), nodes, cores)
+            ports = _ports(plan, ranks)
+            if ports is None or len(found) == MOST_FORMS:
+                return None
+            found[form] = (nodes, replace(plan, ranks=ranks, threads=placement.threads(ranks, cores), ports=ports))
+    return found or None
+
+
+def _stand_in(node: Node, token: str, number: int) -> Node:
+    return replace(node, name=f"{token}-{number}-name", cluster_address=f"{token}-{number}-address")
+
+
+def _ports(plan: Plan, ranks: Sequence[Rank]) -> dict[str, tuple[int, ...]] | None:
+    """A port for each rank of a host, where ranks have their own; None: one has more ranks than there are ports."""
+    if not plan.ports:
+        return {}
+    most = max(plan.ports.values(), key=len)
+    counts = Counter(rank.node.name for rank in ranks)
+    return {name: most[:count] for name, count in counts.items()} if max(counts.values()) <= len(most) else None
+
+
+def _parts(
+    cluster: Cluster, nodes: Sequence[Node], plan: Plan, about: Mapping[str, Any]
+) -> Iterator[dict[str, Any] | None]:
+    """Yield what each node is asked; None where it gets no rank."""
+    asked = launch.requests(cluster, plan, lambda _: about)
+    for node in nodes:
+        yield encode(asked[node.name]) if node.name in asked else None
+
+
+def _part(asked: dict[str, Any] | None, files: list[Mapping[str, str]]) -> dict[str, Any] | None:
+    """The same with the number of its files, which many parts share, in `files`."""
+    if asked is None:
+        return None
+    own = asked["spec"]["files"]
+    if own not in files:
+        files.append(own)
+    return {**asked, "spec": {**asked["spec"], "files": files.index(own)}}

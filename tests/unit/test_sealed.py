@@ -19,6 +19,7 @@ from regatta.node import manifest
 from regatta.records.record import Record, Series
 from regatta.release import tree
 from regatta.report import reproduced, sealed
+from regatta.tasks import sealing
 
 Members = dict[str, bytes]
 
@@ -102,6 +103,12 @@ def test_repeats_without_a_record_are_named(project: tree.Tree, key: Path, tmp_p
         "missing: p under single: 1 of 3 repeats have no record (2)",
         "missing: p under torch: 1 of 3 repeats have no record (2)",
     )
+
+
+def test_a_bench_that_is_not_whole_continues() -> None:
+    whole, some = runs("0123"), runs("0123", (1, 2))
+    assert sealing.unfinished(0, whole) is None and sealing.unfinished(2, whole) == "the bench ended with code 2"
+    assert sealing.unfinished(0, some) == "runs are missing here, as the plan's budget is used up"
 
 
 def test_a_bench_that_ended_when_it_was_narrow_misses_no_repeat(project: tree.Tree, key: Path, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def reproduce(
     code, results = folder / "code", folder / "results"
     if not code.exists():
         sealed.unpack(found, code)
-    ended = _bench(code, [found.plan, *found.words], hosts, results)
+    ended = _bench(code, [found.plan, *found.words, "--retry"], hosts, results)
     here = [run for run in Store(results).list().records if run.series and run.series.plan]
     if ended and not here:
         raise RegattaError(

@@ -17,6 +17,7 @@ from msgspec import structs
 from regatta.errors import RecordError
 from regatta.node import manifest
 from regatta.records.record import Record, Series
+from regatta.records.store import Store
 from regatta.release import tree
 from regatta.report import reproduced, sealed
 from regatta.tasks import sealing
@@ -269,7 +270,9 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     (project / "regatta.toml").write_text(CARD)
     (project / "plan.toml").write_text(PLAN)
     event = {"event": "result", "rank": 0, "t": 0, "answer": {"sum": 1.0}, "tolerance": {}, "show": []}
-    (project / "same.py").write_text(f"print('@regatta {json.dumps(event)}')")
+    broken = tmp_path / "broken"
+    fails = f"import os, sys\nif os.path.exists({str(broken)!r}): sys.exit('broken')\n"
+    (project / "same.py").write_text(f"{fails}print('@regatta {json.dumps(event)}')")
 
     def regatta(*words: str | Path, folder: Path = project) -> str:
         command = [str(Path(sys.executable).parent / "regatta"), *map(str, words)]
@@ -289,7 +292,13 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     assert done.returncode and "before its first run: solve what it says" in done.stderr, done.stdout + done.stderr
     assert "not measured here" not in done.stdout, "one error, and no list of what there is not"
     hosts.write_text(usable)
+    broken.touch()
+    done = subprocess.run([*command, "--into", "again"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode and "the same command continues with the rest" in done.stderr, done.stdout + done.stderr
+    broken.unlink()
     said = regatta("reproduce", file, "--inventory", here, "--into", "again", "--yes", folder=tmp_path)
     assert len([line for line in said.splitlines() if line.startswith(("holds here: same", "cannot tell: same"))]) >= 1
     assert "note: here release" not in said
-    assert len(list((tmp_path / "again/results").glob("*.json"))) == 14
+    kept_here = Store(tmp_path / "again/results").list().records
+    assert len({run.series.set for run in kept_here if run.series}) == 1, "what failed was repeated, and nothing else"
+    assert sum(run.exit.state == "succeeded" for run in kept_here) == 14

@@ -1,10 +1,12 @@
 """Which hosts of a cluster are slower than the others, and in what: short measurements, compared with each other.
 
 Hosts of one machine are measured in turn, as they would slow each other down. Of several rounds the fastest counts: a
-host that is slow is always slow, and other activity on it passes. A host that seems slow is measured once more.
+host that is slow is always slow, and other activity on it passes. While a host seems slow, what is slow is measured
+again on all hosts, as long as there is time.
 """
 
 import statistics
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,6 +23,8 @@ SLOW = 0.8
 BUSY = 0.5
 """A host is busy with more processes a core than this that want to run, before it is measured."""
 ROUNDS = 4
+AGAIN_SECONDS = 20.0
+"""No measurement begins later than so many seconds after the first."""
 SECONDS = {"processor": 0.25, "memory": 0.15, "disk": 0.0}
 NETWORK_SECONDS, MOST_PARTNERS = 0.25, 4
 TITLES = {
@@ -58,19 +62,20 @@ class Probed:
 def probe(remote: Remote, say: Callable[[str], None]) -> Probed:
     """Measure all nodes, some 20 seconds long. NodesError where one cannot be asked."""
     nodes = remote.cluster.nodes
-    say(f"measuring {len(nodes)} host(s), some 20 s: processor, memory, disk, network")
+    say(f"measuring {len(nodes)} host(s), 10 to 30 s: processor, memory, disk, network")
     facts = {name: said.facts for name, said in remote.everywhere(nodes, Inspect(), step="probe").items()}
     turns = [*in_turn(nodes, shared_cores.sharing(facts))]
     loads = {name: float(told["load"]) / int(told["cores"]) for name, told in facts.items()}
+    began = time.monotonic()
     found = Probed(_measured(remote, turns, [*SECONDS, "network"]))
     found.busy = {name: load for name, load in loads.items() if load > BUSY}
-    suspects = slow(found.figures)
-    if suspects:
-        again = _measured(remote, turns, sorted({PARTS.get(one.what, one.what) for one in suspects}))
+    found.slow = slow(found.figures)
+    while found.slow and time.monotonic() - began < AGAIN_SECONDS:
+        again = _measured(remote, turns, sorted({PARTS.get(one.what, one.what) for one in found.slow}))
         for what, of_hosts in again.items():
             for name, rate in of_hosts.items():
                 found.figures[what][name] = max(rate, found.figures[what].get(name, 0.0))
-    found.slow = slow(found.figures)
+        found.slow = slow(found.figures)
     return found
 
 

@@ -120,3 +120,8 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
     answer, said = training.combine(parts, "pictures")
     kind = "synthetic pictures" if answer["synthetic"] else "pictures"
     return answer, [f"cifar: {answer['pictures']:,} {kind}, {answer['parameters']:,} weights", *said]
+
+
+def tolerance(options: Options) -> dict[str, float]:
+    """See :func:`training.tolerance`."""
+    return training.tolerance(options, TOLERANCE)

@@ -99,7 +99,12 @@ def phase(name: str) -> Iterator[None]:
     """Time a phase, in seconds; it is reported when it has ended without an exception."""
     start = time.perf_counter()
     yield
-    emit(told.Phase(**own(), name=name, seconds=round(time.perf_counter() - start, 6)))
+    spent(name, time.perf_counter() - start)
+
+
+def spent(name: str, seconds: float) -> None:
+    """Report a phase that was timed in another way."""
+    emit(told.Phase(**own(), name=name, seconds=round(seconds, 6)))
 
 
 def progress(what: str, done: float, total: float, **extra: Any) -> None:

@@ -17,8 +17,6 @@ from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.digits import images, model
 
-TOLERANCE = training.TOLERANCE
-
 MOMENTUM = {"perceptron": 0.9, "cnn": 0.9, "wide": 0.0}
 
 
@@ -94,3 +92,8 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
     answer, said = training.combine(parts, "images")
     taken = f" of {parts[0]['taken']}" if parts[0]["taken"] else ""
     return answer, [f"digits: {answer['images']:,} images{taken}", *said]
+
+
+def tolerance(options: Options) -> dict[str, float]:
+    """See :func:`training.tolerance`."""
+    return training.tolerance(options, training.TOLERANCE)

@@ -20,7 +20,6 @@ from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.stars import csvfile, prepare
 
-TOLERANCE = training.TOLERANCE
 _MANIFEST = "made-of.json"
 
 
@@ -129,3 +128,8 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
     """The ranks' answers, which are one and the same, and lines for a person."""
     answer, said = training.combine(parts, "rows")
     return answer, [f"stars: {answer['rows']:,} rows of {answer['features']} features", *parts[0]["left"], *said]
+
+
+def tolerance(options: Options) -> dict[str, float]:
+    """See :func:`training.tolerance`."""
+    return training.tolerance(options, training.TOLERANCE)

@@ -42,7 +42,7 @@ def enter(cluster: Cluster, key: str) -> int:
 def stopped_half_way(cluster: Cluster) -> None:
     """A rotation that gets Ctrl-C when the new token has reached nodes and Ray has not been started with it."""
     process = subprocess.Popen(
-        [BIN / "python", "-m", "regatta.provisioning.commands", "rotate-secrets"],
+        [BIN / "python", "-m", "regatta.provisioning.commands", "rotate-secrets", "--verbose"],
         cwd=PROJECT,
         env=cluster.environment(),
         stdout=subprocess.PIPE,

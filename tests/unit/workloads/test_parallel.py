@@ -101,6 +101,25 @@ def test_asynchronous_ranks_learn_and_are_bounded(world: int, staleness: int) ->
     assert [epoch for epoch, _ in seen(runs[0])] == [4, 8]
 
 
+def test_gradients_are_sent_in_fewer_bytes() -> None:
+    asked = {"batch": 8, "epochs": 6, "learning_rate": 0.03}
+    made, sent = {}, {}
+    for compress in ("none", "bf16", "powersgd"):
+        runs = shared(2, parallel="sync", compress=compress, **asked)
+        assert [run.status for run in runs] == [0, 0], runs[0].err
+        made[compress] = runs[0].answer
+        (told,), (other,) = (run.of("exchanged") for run in runs)
+        assert told["sent_bytes"] == other["sent_bytes"] and told["times"] == 1 + 6 * 7
+        phases = {one["name"]: one["seconds"] for one in runs[1].of("phase")}
+        assert 0 < phases["exchange"] < phases["compute"]
+        sent[compress] = told["sent_bytes"]
+    assert sent["bf16"] * 2 == sent["none"] and sent["powersgd"] < 0.7 * sent["none"]
+    for name, differ in (("bf16", 0.02), ("powersgd", 0.3)):
+        assert made[name]["losses"] == pytest.approx(made["none"]["losses"], abs=differ)
+        assert made[name]["state"] != made["none"]["state"], f"{name} changed nothing"
+        assert made[name]["losses"][-1] < made[name]["losses"][0] / 2
+
+
 @pytest.mark.whole
 def test_one_asynchronous_rank_is_one_process() -> None:
     alone, one = answer(1, parallel="sync"), answer(1, parallel="async")

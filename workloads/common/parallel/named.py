@@ -45,6 +45,7 @@ def tolerance(schedule: Schedule, own: Mapping[str, float]) -> dict[str, float]:
 
     Asynchronous ones take the first epochs, in which losses fall fast, each in its own order.
     """
+    own = training.tolerance(schedule, own)
     if schedule.parallel != "async":
-        return dict(own)
+        return own
     return {**own, "losses": max(own.get("losses", 0.0), ASYNCHRONOUS), "staleness.mean": 1e9, "staleness.most": 1e9}

@@ -165,7 +165,7 @@ def verify(file: Path, signer: str | None = None) -> Sealed:
         fingerprint=fingerprint,
         made=told["made"],
         code=code,
-        missing=tuple(_missing(ordered)),
+        missing=tuple(missing(ordered)),
     )
 
 
@@ -235,7 +235,7 @@ def _code(file: Path, told: Mapping[str, Any], members: Mapping[str, bytes]) -> 
     return code
 
 
-def _missing(records: Sequence[Record]) -> Iterator[str]:
+def missing(records: Sequence[Record]) -> Iterator[str]:
     """A sentence for each point and framework that has fewer runs than repeats."""
     found: dict[tuple[str, str, int, bool], set[int]] = {}
     for run in records:

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
@@ -12,6 +14,9 @@ from regatta.errors import RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.program import hint
 from regatta.tasks.common import records_dir, task
+
+if TYPE_CHECKING:
+    from regatta.records.record import Record
 
 SIGNER_HELP = "who must have signed it: a fingerprint (SHA256:...) or the file of a public key"
 
@@ -94,18 +99,31 @@ def reproduce(
     code, results = folder / "code", folder / "results"
     if not code.exists():
         sealed.unpack(found, code)
-    ended = _bench(code, [found.plan, *found.words], hosts, results)
+    ended = _bench(code, [found.plan, *found.words, "--retry"], hosts, results)
     here = [run for run in Store(results).list().records if run.series and run.series.plan]
     if ended and not here:
-        raise RegattaError(f"the bench ended with code {ended} before its first run: solve what it says, then once more")
+        raise RegattaError(
+            f"the bench ended with code {ended} before its first run: solve what it says, then once more"
+        )
     if other := {str(run.identity.release) for run in here} - {found.release}:
         print(f"note: here release {', '.join(sorted(other))} ran, there {found.release}: another version of Regatta?")
     for line in reproduced.other_data(found.records, here):
         print(f"note: {line}")
     for verdict in reproduced.compare(found.records, here):
         print(verdict.line)
+    for line in sealed.missing(here):
+        print(line)
+    if why := unfinished(ended, here):
+        raise RegattaError(f"{why}: the same command continues with the rest")
+
+
+def unfinished(ended: int, here: "Sequence[Record]") -> str | None:
+    """Why a bench that ended with this code is not whole; None where it is."""
+    from regatta.report import sealed
+
     if ended:
-        raise RegattaError(f"the bench ended with code {ended}: the same command continues it")
+        return f"the bench ended with code {ended}"
+    return "runs are missing here, as the plan's budget is used up" if any(sealed.missing(here)) else None
 
 
 def _bench(code: Path, words: list[str], hosts: Path, results: Path) -> int:

@@ -138,6 +138,10 @@ def test_everything_is_drawn_and_nothing_complains(visit: Visit, page_file: Path
 
 def test_at_four_widths_nothing_is_wider_than_the_screen(visit: Visit) -> None:
     visit.draw_all()
+    for chart in visit.page.locator(".chart[data-chart=bars]").all():
+        rows = {text.split("/")[0].split()[0] for text in chart.locator(".role-axis-label text").all_text_contents()}
+        legend = {*chart.locator(".role-legend-label text").all_text_contents()} - {"end to end", "compute"}
+        assert legend and legend <= rows, "only frameworks that it draws"
     for width in (320, 768, 1280, 1920):
         visit.page.set_viewport_size({"width": width, "height": 800})
         visit.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 100)))")
@@ -242,6 +246,9 @@ def test_printed_all_is_there_and_nothing_is_cut(browser: Any, page_file: Path, 
     small = "(one) => one.getBoundingClientRect().width < 0.6 * one.viewBox.baseVal.width"
     charts = "[...document.querySelectorAll('main .chart > svg, main .chart svg.marks')]"
     assert page.evaluate(f"{charts}.filter({small}).length") == 0, "words in charts can be read"
+    right = "(one) => one.getBoundingClientRect().right"
+    cut = f"(one) => [...one.querySelectorAll('.role-legend')].some((part) => ({right})(part) > ({right})(one) + 1)"
+    assert page.evaluate(f"{charts}.filter({cut}).map((one) => one.textContent)") == [], "no legend is cut"
     in_two = "(one) => { const words = new Range(); words.selectNodeContents(one); return words.getClientRects()[1]; }"
     heads = "[...document.querySelectorAll('#run-table thead th')].filter((one) => !/\\s/.test(one.textContent))"
     states = "[...document.querySelectorAll('#run-table td:nth-child(6)')]"

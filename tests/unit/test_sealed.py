@@ -17,8 +17,10 @@ from msgspec import structs
 from regatta.errors import RecordError
 from regatta.node import manifest
 from regatta.records.record import Record, Series
+from regatta.records.store import Store
 from regatta.release import tree
 from regatta.report import reproduced, sealed
+from regatta.tasks import sealing
 
 Members = dict[str, bytes]
 
@@ -102,6 +104,12 @@ def test_repeats_without_a_record_are_named(project: tree.Tree, key: Path, tmp_p
         "missing: p under single: 1 of 3 repeats have no record (2)",
         "missing: p under torch: 1 of 3 repeats have no record (2)",
     )
+
+
+def test_a_bench_that_is_not_whole_continues() -> None:
+    whole, some = runs("0123"), runs("0123", (1, 2))
+    assert sealing.unfinished(0, whole) is None and sealing.unfinished(2, whole) == "the bench ended with code 2"
+    assert sealing.unfinished(0, some) == "runs are missing here, as the plan's budget is used up"
 
 
 def test_a_bench_that_ended_when_it_was_narrow_misses_no_repeat(project: tree.Tree, key: Path, tmp_path: Path) -> None:
@@ -262,7 +270,9 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     (project / "regatta.toml").write_text(CARD)
     (project / "plan.toml").write_text(PLAN)
     event = {"event": "result", "rank": 0, "t": 0, "answer": {"sum": 1.0}, "tolerance": {}, "show": []}
-    (project / "same.py").write_text(f"print('@regatta {json.dumps(event)}')")
+    broken = tmp_path / "broken"
+    fails = f"import os, sys\nif os.path.exists({str(broken)!r}): sys.exit('broken')\n"
+    (project / "same.py").write_text(f"{fails}print('@regatta {json.dumps(event)}')")
 
     def regatta(*words: str | Path, folder: Path = project) -> str:
         command = [str(Path(sys.executable).parent / "regatta"), *map(str, words)]
@@ -282,7 +292,13 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     assert done.returncode and "before its first run: solve what it says" in done.stderr, done.stdout + done.stderr
     assert "not measured here" not in done.stdout, "one error, and no list of what there is not"
     hosts.write_text(usable)
+    broken.touch()
+    done = subprocess.run([*command, "--into", "again"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode and "the same command continues with the rest" in done.stderr, done.stdout + done.stderr
+    broken.unlink()
     said = regatta("reproduce", file, "--inventory", here, "--into", "again", "--yes", folder=tmp_path)
     assert len([line for line in said.splitlines() if line.startswith(("holds here: same", "cannot tell: same"))]) >= 1
     assert "note: here release" not in said
-    assert len(list((tmp_path / "again/results").glob("*.json"))) == 14
+    kept_here = Store(tmp_path / "again/results").list().records
+    assert len({run.series.set for run in kept_here if run.series}) == 1, "what failed was repeated, and nothing else"
+    assert sum(run.exit.state == "succeeded" for run in kept_here) == 14

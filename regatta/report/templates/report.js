@@ -30,9 +30,20 @@
     }
   }
 
+  function fit(part, present) { // a legend names what its chart has
+    if (part.field === "framework" && part.scale?.domain) {
+      const { domain, range } = part.scale;
+      const places = [...domain.keys()].filter((place) => present.has(domain[place]));
+      part.scale = { domain: places.map((place) => domain[place]), range: places.map((place) => range[place]) };
+    }
+    for (const value of Object.values(part)) if (value && typeof value === "object") fit(value, present);
+  }
+
   async function draw(element) {
     drawn.get(element)?.finalize();
-    const spec = { ...structuredClone(data.specs[element.dataset.chart]), data: { values: rows(element) } };
+    const spec = structuredClone(data.specs[element.dataset.chart]);
+    fit(spec, new Set(rows(element).map((row) => row.framework)));
+    spec.data = { values: rows(element) };
     if (!spec.data.values.length) {
       element.textContent = "Nothing to draw: the run ended before its ranks were ready.";
       return;
@@ -42,11 +53,10 @@
       const kinds = (channel) => new Set(spec.data.values.map((row) => row[channel?.field])).size;
       spec.height = step * kinds(spec.encoding.y) * kinds(spec.encoding.yOffset);
     }
-    const small = element.clientWidth < 480;
-    if (small) narrow(spec);
+    if (element.clientWidth < 640) narrow(spec);
     const actions = { export: true, source: false, compiled: false, editor: false };
     const config = structuredClone(data.themes[theme()]);
-    if (small) config.legend.layout = { top: { direction: "vertical", anchor: "start" } };
+    if (element.clientWidth < 800) config.legend.layout = { top: { direction: "vertical", anchor: "start" } };
     const options = { config, renderer: "svg", actions, downloadFileName: element.dataset.chart };
     drawn.set(element, await vegaEmbed(element, spec, options));
   }

@@ -32,7 +32,9 @@ def main(what: str, asked: str) -> None:
     """
     said = json.loads(asked)
     own, listed = os.environ["SLURMD_NODENAME"], os.environ["SLURM_JOB_NODELIST"]
-    names = subprocess.run(["scontrol", "show", "hostnames", listed], capture_output=True, text=True, check=True)
+    names = subprocess.run(
+        ["scontrol", "show", "hostnames", listed], capture_output=True, text=True, errors="replace", check=True
+    )
     try:
         start = part(said, names.stdout.split(), own)
     except KeyError as error:

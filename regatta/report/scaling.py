@@ -74,6 +74,8 @@ def _steps(series: Series) -> Iterator[str]:
         yield (
             f"{_placed(point)} took {texts.times(found)} times as long as {_placed(base)} ({clocks}): {said(found)}."
         )
+    if not series.grows and len(series.points) > 2:
+        yield from _end(series)
     last = series.points[-1]
     alone = [
         one
@@ -83,6 +85,21 @@ def _steps(series: Series) -> Iterator[str]:
     for one in alone:
         took = f"{texts.times(one.times)} times as long as one process with the same batch"
         yield f"{_placed(last)} took {took}: {one.times.verdict}."
+
+
+def _end(series: Series) -> Iterator[str]:
+    """Up to which point more of them pay, each compared with the one before; nothing where a verdict is not known."""
+    for before, point in itertools.pairwise(series.points):
+        found = ratio(before, point)
+        if found.verdict in ("slower", "equal", "no difference shown"):
+            yield (
+                f"More pay up to {_placed(before)}: {_placed(point)} took {texts.times(found)} times as long as that "
+                f"({found.verdict})."
+            )
+            return
+        if found.verdict != "faster":
+            return
+    yield f"More pay up to the most that were measured, {_placed(series.points[-1])}."
 
 
 def said(found: stats.Ratio) -> str:

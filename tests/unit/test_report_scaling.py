@@ -105,6 +105,32 @@ def test_whether_more_nodes_help_only_with_a_batch_that_grows(fixed: float, grow
     assert told[grows].endswith({6.0: "): yes.", 12.0: "): no, it takes longer."}[grown])
 
 
+def of_four(record: Record) -> Record:
+    """The run of two ranks as if there had been four, with half the rows each."""
+    asked = dict(record.identity.parameters) | {"workers": 4}
+    asked["options"] = [word.replace("--batch=16", "--batch=8") for word in asked["options"]]
+    identity = structs.replace(record.identity, parameters=asked, run_id=f"{record.identity.run_id}-4")
+    ranks = tuple(structs.replace(record.ranks[0], rank=number) for number in range(4))
+    node = record.cluster.nodes[0]
+    nodes = tuple(structs.replace(node, name=f"node{number}", ranks=(number,)) for number in range(4))
+    cluster = structs.replace(record.cluster, nodes=nodes)
+    return structs.replace(record, identity=identity, ranks=ranks, cluster=cluster)
+
+
+@pytest.mark.parametrize(
+    ("two", "four", "end"),
+    [
+        (6.0, 4.0, "More pay up to the most that were measured, 4 ranks of 1 thread on 4 nodes."),
+        (6.0, 6.0, "More pay up to 2 ranks of 1 thread on 2 nodes: 4 ranks of 1 thread on 4 nodes took 1.00 "),
+        (12.0, 8.0, "More pay up to 1 rank of 1 thread on 1 node: 2 ranks of 1 thread on 2 nodes took 1.20 "),
+    ],
+)
+def test_up_to_how_many_nodes_more_pay(two: float, four: float, end: str) -> None:
+    some = repeated({("torch", 1, FIXED): 10.0, ("torch", 2, FIXED): two})
+    more = [seconds(of_four(run), run.phases.total * four / two) for run in some if len(run.cluster.rank_map) == 2]
+    assert end in answers([*some, *more])[SHARED]
+
+
 def on_one_node(record: Record, cores: int) -> Record:
     """The run with all its ranks on one node of so many cores."""
     (node, *_) = record.cluster.nodes

@@ -217,9 +217,10 @@ def test_colours_of_unknown_frameworks_are_spare_ones_and_stay() -> None:
 OF_SERVICE = "what provisioning does for a service; its declaration will be one part"
 OF_BUILD = "the build of a package: variables and options of provisioning"
 A_WORD = "an English word: processes that are counted"
+TYPED = "programs of others, and their flags, that people type before a script"
 RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
-    "api/requests.py": ({"ray", "spark"}, "programs that people type before a script"),
+    "api/requests.py": ({"ray", "spark", "torch"}, TYPED),
     "node/cgroup.py": ({"processes"}, A_WORD),
     "run/outcome.py": ({"processes"}, A_WORD),
     "node/notes.py": ({"ray"}, "notes of runs that an earlier Regatta started"),
@@ -235,6 +236,7 @@ MAY_NAME = {
     "provisioning/wheels.py": ({"torch"}, OF_BUILD),
     "records/record.py": ({"single"}, "records of the single process are read, whichever adapters there are"),
     "report/curves.py": ({"single"}, "a field of a chart's rows"),
+    "tasks/foreign_flags.py": ({"mpi", "ray", "spark"}, TYPED),
     "report/theme.py": ({*EVERY}, "presentation: colours and order of those that are known, with a default"),
     "tasks/services.py": ({"spark"}, "the command `spark-history`"),
 }

@@ -189,7 +189,7 @@ def test_a_run_without_a_controller_takes_the_nodes_that_are_free_when_it_begins
     finish(every)
     wait_for(lambda: not names(queue, own), 120)
     queue.lab.on(second)
-    wait_for(lambda: "idle" in queue.lab.ssh(first, f"sinfo --noheader --nodes={second} --format=%t").stdout, 300)
+    wait_for(lambda: "idle" in queue.lab.ssh(first, f"sinfo --all --noheader --nodes={second} --format=%t").stdout, 300)
     assert listed(queue, own)["after-a-loss"]["state"] == "succeeded"
 
 

@@ -217,7 +217,7 @@ def test_colours_of_unknown_frameworks_are_spare_ones_and_stay() -> None:
 OF_SERVICE = "what provisioning does for a service; its declaration will be one part"
 OF_BUILD = "the build of a package: variables and options of provisioning"
 A_WORD = "an English word: processes that are counted"
-TYPED = "programs of others, and their flags, that people type before a script"
+TYPED = "other launchers, and their flags, that people type before a script"
 RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
     "api/requests.py": ({"ray", "spark", "torch"}, TYPED),

@@ -33,22 +33,20 @@ def counters(root: str = ROOT) -> Dict[str, float]:
 
     Empty where this host shows none.
     """
-    found = _cards()
-    for folder in _zones(root):
-        with contextlib.suppress(OSError, ValueError):
-            found[folder] = _number(root, folder, "energy_uj")
+    found = {**_cards(), **_processors(root)}
     return {**found, AT: time.monotonic()} if found else {}
 
 
 def joules(before: Dict[str, float], root: str = ROOT) -> float | None:
     """Joules since `before`, whoever used them; None: not measured, as where a counter may have begun again twice."""
-    now, before, total = _without_cards(counters(root)), _without_cards(before), 0.0
-    if set(now) in (set(), {AT}) or set(now) != set(before):
+    now, total = _processors(root), 0.0
+    if not now or set(now) != {name for name in before if name != AT and not name.startswith(CARD)}:
         return None
-    for folder in set(now) - {AT}:
+    passed = time.monotonic() - before[AT]
+    for folder in now:
         with contextlib.suppress(OSError, ValueError):
             most = _number(root, folder, "max_energy_range_uj")
-            if (now[AT] - before[AT]) * MOST_WATTS * 1e6 > most:
+            if passed * MOST_WATTS * 1e6 > most:
                 return None
             total += (now[folder] - before[folder]) % (most + 1)
             continue
@@ -66,8 +64,13 @@ def of_cards(before: Dict[str, float]) -> float | None:
     return round(sum(now[name] - before[name] for name in now) / 1e6, 3)
 
 
-def _without_cards(found: Dict[str, float]) -> Dict[str, float]:
-    return {name: value for name, value in found.items() if not name.startswith(CARD)}
+def _processors(root: str) -> Dict[str, float]:
+    """Microjoules of each zone now, by its folder."""
+    found: Dict[str, float] = {}
+    for folder in _zones(root):
+        with contextlib.suppress(OSError, ValueError):
+            found[folder] = _number(root, folder, "energy_uj")
+    return found
 
 
 def _cards() -> Dict[str, float]:

@@ -60,21 +60,20 @@ class Probed:
 
 
 def probe(remote: Remote, say: Callable[[str], None]) -> Probed:
-    """Measure all nodes, some 20 seconds long. NodesError where one cannot be asked."""
+    """Measure all nodes, for 10 to 30 seconds. NodesError where one cannot be asked."""
     nodes = remote.cluster.nodes
     say(f"measuring {len(nodes)} host(s), 10 to 30 s: processor, memory, disk, network")
     facts = {name: said.facts for name, said in remote.everywhere(nodes, Inspect(), step="probe").items()}
     turns = [*in_turn(nodes, shared_cores.sharing(facts))]
     loads = {name: float(told["load"]) / int(told["cores"]) for name, told in facts.items()}
     began = time.monotonic()
-    found = Probed(_measured(remote, turns, [*SECONDS, "network"]))
+    found = Probed()
+    _measure(remote, turns, [*SECONDS, "network"], found.figures)
     found.busy = {name: load for name, load in loads.items() if load > BUSY}
     found.slow = slow(found.figures)
     while found.slow and time.monotonic() - began < AGAIN_SECONDS:
-        again = _measured(remote, turns, sorted({PARTS.get(one.what, one.what) for one in found.slow}))
-        for what, of_hosts in again.items():
-            for name, rate in of_hosts.items():
-                found.figures[what][name] = max(rate, found.figures[what].get(name, 0.0))
+        again = sorted({PARTS.get(one.what, one.what) for one in found.slow})
+        _measure(remote, turns, again, found.figures)
         found.slow = slow(found.figures)
     return found
 
@@ -91,9 +90,8 @@ def in_turn(nodes: Sequence[Node], shares: Mapping[str, Sequence[str]]) -> Itera
         left = [node for node in left if node not in group]
 
 
-def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[str]) -> Figures:
-    """The fastest of several rounds, of each host."""
-    found: Figures = {}
+def _measure(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[str], found: Figures) -> None:
+    """Measure parts of each host in several rounds; `found` keeps the fastest, also of those before."""
 
     def keep(name: str, figures: Mapping[str, float]) -> None:
         for what, rate in figures.items():
@@ -109,7 +107,6 @@ def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[s
             for group in turns:
                 for name, said in remote.everywhere(group, Probe(part, SECONDS[part]), step="probe").items():
                     keep(name, said.figures)
-    return found
 
 
 def _network(remote: Remote, one_at_a_time: bool) -> Iterator[tuple[str, dict[str, float]]]:

@@ -18,7 +18,7 @@ from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, 
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
 _STATES = "/run/regatta-queue"
 _COPIES = "/var/lib/slurm/regatta"
-_NOTIFY, _APPRISE, _WEB = "/var/lib/slurm/notify", "/usr/bin/apprise", ("http://", "https://")
+_APPRISE = "/usr/bin/apprise"
 _COPY_SECONDS = 30.0
 _BATCH = ("--no-requeue", "--output=/dev/null")
 _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
@@ -149,15 +149,17 @@ def submit(  # noqa: PLR0913 (the keys of one request)
 
 def _told(run: str, owner: str, notify: Notify) -> List[str]:
     """Note whom to tell of a run, as only root and Slurm may read it; returns options of sbatch."""
-    if not all(url.startswith(_WEB) for url in notify.urls) and not os.path.exists(_APPRISE):
+    from regatta.node.notify import WANTED, web  # urllib takes long to load, and no other request needs it
+
+    if not all(map(web, notify.urls)) and not os.path.exists(_APPRISE):
         raise Problem(
             "--notify: the head sends only to http:// and https://: install apprise there (apt install apprise)"
         )
     slurm = pwd.getpwnam("slurm")
-    os.makedirs(_NOTIFY, 0o700, exist_ok=True)
-    os.chown(_NOTIFY, slurm.pw_uid, slurm.pw_gid)
-    rundirs.store(f"{_NOTIFY}/{run}", {"urls": notify.urls, "cluster": notify.cluster, "owner": owner}, 0o600)
-    os.chown(f"{_NOTIFY}/{run}", slurm.pw_uid, slurm.pw_gid)
+    os.makedirs(WANTED, 0o700, exist_ok=True)
+    os.chown(WANTED, slurm.pw_uid, slurm.pw_gid)
+    rundirs.store(f"{WANTED}/{run}", {"urls": notify.urls, "cluster": notify.cluster, "owner": owner}, 0o600)
+    os.chown(f"{WANTED}/{run}", slurm.pw_uid, slurm.pw_gid)
     return ["--mail-type=END,FAIL,INVALID_DEPEND"]
 
 

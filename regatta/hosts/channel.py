@@ -46,7 +46,6 @@ class Channel:
     def send(self, request: dict[str, Any]) -> None:
         """Ask; whether that arrives shows when the answer is read."""
         assert self._process.stdin is not None
-        self._errors.clear()
         message, self._payload = self._payload + json.dumps(request).encode() + b"\n", b""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(message)
@@ -56,6 +55,10 @@ class Channel:
         """Yield what comes back, until the other end is gone."""
         assert self._process.stdout is not None
         yield from iter(self._process.stdout.readline, b"")
+
+    def answered(self) -> None:
+        """Forget what was complained of while the last request was answered: it is not the next one's."""
+        self._errors.clear()
 
     def kill(self) -> None:
         """End the way to the node."""
@@ -174,6 +177,7 @@ class Stream(Generic[Answer, Line]):
     def _end(self) -> None:
         with self._lock:
             self._whole = True
+        self._channel.answered()
 
     def _expire(self) -> None:
         with self._lock:

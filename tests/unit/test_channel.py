@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regatta.errors import RemoteError, UnreachableError
+from regatta.errors import RemoteError, UnknownHostKeyError, UnreachableError
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.remote import Remote, explain
 from regatta_protocol.operations.hosts import HoldLease, LeaseWord, Sample
@@ -89,3 +89,12 @@ def test_a_process_that_has_gone_is_told_apart_from_an_answer(ask: Ask, channel:
 def test_what_a_request_starts_cannot_read_the_next_one(ask: Ask, channel: Channel) -> None:
     whole(ask(Inspect()))
     assert Path(f"/proc/{channel._process.pid}/fd/0").readlink() == Path(os.devnull)
+
+
+def test_what_ssh_says_before_it_is_asked_is_kept(remote: Remote) -> None:
+    refused = Channel(["sh", "-c", "echo 'Host key verification failed.' >&2; exit 255"], b"")
+    assert refused.ended()[0] == 255
+    node = remote.cluster.head
+    stream = Stream(node, refused, Inspect(), remote.place(node), 30.0, lambda _: None, explain)
+    with stream, pytest.raises(UnknownHostKeyError, match="not pinned yet"):
+        list(stream)

@@ -163,7 +163,9 @@ def _drawn(
         *(((case["number"], "bars"), specs.BARS, case["rows"].get("bars", ())) for case in cases),
     ]
     for case in cases:
-        wanted += [((case["number"], kind), by_kind[kind], rows) for kind, rows in case["rows"].items() if kind != "bars"]
+        wanted += [
+            ((case["number"], kind), by_kind[kind], rows) for kind, rows in case["rows"].items() if kind != "bars"
+        ]
         if latest := case["latest"]:
             wanted.append(((case["number"], "timeline"), specs.TIMELINE, charts.timeline(latest)))
     with_rows = [one for one in wanted if one[2]]

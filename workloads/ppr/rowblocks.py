@@ -182,9 +182,7 @@ def _places(read: EdgeList, ranks: Ranks, pool: ThreadPoolExecutor) -> ids.Place
     return ids.Sorted(np.unique(np.concatenate(_gathered(own, ranks))))
 
 
-def _traded(
-    parts: NDArray[np.uint32], lengths: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def _traded(parts: NDArray[np.uint32], lengths: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Send a part to each rank, of so many numbers; gives what has come here from each, and of what lengths."""
     sizes = torch.from_numpy(lengths)
     arriving = torch.empty_like(sizes)

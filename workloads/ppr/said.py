@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from workloads.common.events import BadInput
 from workloads.ppr.dialect import WEIGHTS, Dialect, Size, shown
 
-
 _COUNTED = re.compile(rb"(?im)^#[^\n]*\bedges:[ \t]*(\d{1,18})\b")
 """SNAP's comment: ``# Nodes: 5 Edges: 8``."""
 

@@ -61,6 +61,7 @@ def test_there_are_the_plans_that_the_documentation_names() -> None:
     assert plan_file.shipped() == (
         "batch-scaling",
         "bigdl-cluster",
+        "bigdl-jobs",
         "bigdl-local",
         "bigdl-pictures",
         "calibrate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -56,8 +57,14 @@ class Part:
     def __init__(self, options: Options, ranks: Ranks) -> None:
         self._options, self._ranks = options, ranks
         self._dataset = DATASETS[options.dataset]
-        self._way = named.way(options)
+        self.way = named.way(options)
         training.use_threads_of_environment()
+
+    def over_spark(self, context: Any, partitions: int) -> None:
+        """See :class:`SparkPart`: executors make the gradients of as many ranks."""
+        from workloads.common.spark.jobs import Jobs
+
+        self.way = Jobs(context, partitions, functools.partial(Part, self._options))
 
     def load(self, folder: HostFolder | None) -> None:
         """Make the network, then read or make the rows, or map what another rank of this host has made of them."""
@@ -107,7 +114,7 @@ class Part:
             options,
             self._ranks,
             test_rows=TEST_ROWS,
-            way=self._way,
+            way=self.way,
         )
         known = {
             "rows": len(rows.labels),

@@ -143,6 +143,17 @@ def test_the_same_weights_to_the_bit(words: tuple[str, ...], spark: dict[str, st
 
 
 @pytest.mark.whole
+@pytest.mark.parametrize("words", [SHARED, IMAGES], ids=["cnn", "mobilenetv2"])
+def test_two_jobs_a_step_make_the_same_weights(words: tuple[str, ...], spark: dict[str, str], tmp_path: Path) -> None:
+    first, _ = ranks(words, 2, TMPDIR=str(tmp_path))
+    run = under(spark, tmp_path, *words, "--parallel=jobs", "--framework=spark")
+    assert run.status == 0, run.out + run.err
+    assert weights(run) == weights(first) and run.answer == first.answer
+    refused = python(*words, "--parallel=jobs", "--framework=torch")
+    assert refused.status == 2 and "the jobs are Spark's" in refused.of("error")[0]["message"]
+
+
+@pytest.mark.whole
 def test_ranks_train_asynchronously(spark: dict[str, str], tmp_path: Path) -> None:
     words = (*SHARED, "--data=handwritten", "--learning-rate=0.05", "--parallel=async")
     run = under(spark, tmp_path, *words, "--framework=spark")

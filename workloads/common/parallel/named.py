@@ -14,7 +14,7 @@ ASYNCHRONOUS = 1.0
 
 @dataclass(frozen=True)
 class Schedule(training.Schedule):
-    """`parallel`: ``sync``, ``async`` (with `staleness`) or ``pipeline`` (with `microbatches`)."""
+    """`parallel`: ``sync``, ``async`` (with `staleness`), ``pipeline`` (with `microbatches`), or ``jobs``: of Spark."""
 
     parallel: str
     staleness: int
@@ -22,7 +22,7 @@ class Schedule(training.Schedule):
 
 
 def way(schedule: Schedule) -> training.Way:
-    """The way that a schedule names, for one training; imports what it needs."""
+    """The way that a schedule names, for one training; imports what it needs. Spark's driver has its own for jobs."""
     if schedule.parallel == "async":
         return Asynchronous(schedule.staleness)
     if schedule.parallel == "pipeline":

@@ -90,6 +90,13 @@ def test_the_paper_has_the_published_minutes() -> None:
     assert sum(len(published) for published in points.values()) == 19
 
 
+def test_published_figures_are_those_of_the_same_options_however_they_are_said() -> None:
+    points = {point.name: point.published for point in expand(load("spectrum-published"), 4)}
+    assert points["published-loop-100000-w4"] == {"single": 258.87, "multiprocessing": 74.22}
+    assert points["published-processes-100000-w4"] == {"single": 258.87, "processes": 143.59}
+    assert points["published-numba-100000-w4"] == {}
+
+
 def test_points() -> None:
     points = expand(plan_of(SMALL), 4)
     assert [point.name for point in points] == [

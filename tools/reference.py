@@ -17,7 +17,7 @@ from regatta.options.option import Option as Declared
 from regatta.provisioning.verified import Verified
 from regatta.records import record
 from regatta.tasks import shown
-from tools import declared
+from tools import declared, effort
 
 PROJECT = Path(__file__).resolve().parents[1]
 WIDTH = 140
@@ -116,7 +116,7 @@ def _row(name: str, option: Option) -> str:
 
 def written() -> dict[str, str]:
     """Return all that is made from declarations, by its path in the project."""
-    pages = {"docs/reference/options.md": page(), **declared.pages()}
+    pages = {"docs/reference/options.md": page(), "docs/reference/effort.md": effort.page(), **declared.pages()}
     return {**{path: wrapped(text) for path, text in pages.items()}, **schemas()}
 
 

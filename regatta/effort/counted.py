@@ -93,7 +93,7 @@ def _switches(part: Part) -> Iterator[str]:
 
 def _seen(adapter: Framework, services: Iterable[Part]) -> Iterator[str]:
     yield "progress"
-    if type(adapter).page is not Framework.page:
+    if type(adapter).pages is not Framework.pages:
         yield f"dashboard of {adapter.service}"
     if charts := sum(part.panels for part in services):
         yield f"{charts} charts in Grafana"

@@ -86,6 +86,20 @@ def test_each_page_is_tried_on_its_own_and_again(server: Moody) -> None:
     assert sorted(line.split()[0] for line in lost) == ["first", "second", "third"]
 
 
+def test_the_page_of_a_run_ends_with_it_and_is_not_tried_again(server: Moody) -> None:
+    url = f"http://127.0.0.1:{server.server_port}/"
+    known = [pages.Page("job", lambda: url, pages.answering, passing=True)]
+    said: list[str] = []
+    pages.turn(known, said.append)
+    server.closes = 10**6
+    for _ in range(3 * pages.AGAIN_ROUNDS):
+        pages.turn(known, said.append)
+    assert said == [f"job: {url}", "job has ended"]
+    never = [pages.Page("other", lambda: url, pages.answering, passing=True)]
+    pages.turn(never, said.append)
+    assert never[0].over and len(said) == 2
+
+
 def test_the_job_api_is_asked_again_where_it_closed_a_connection(server: Moody) -> None:
     api = JobApi(server.server_port, "token", "lab")
     server.closes = 1

@@ -117,6 +117,9 @@ def test_the_pages_of_jobs_are_at_ports_where_a_driver_listens(
     page = sparkservice._of_job("127.0.0.1", port, ["mine"])
     assert page.name == "Spark job mine" and page.passing and page.check(port) == ""
     assert sparkservice._of_job("127.0.0.1", port, ["mine", "other"]).name == f"Spark job at port {port}"
+    monkeypatch.setattr(sparkservice, "ANSWER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        assert page.check(busy.getsockname()[1]) == ""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         gone = closed.getsockname()[1]
     with pytest.raises(OSError, match="refused"):

@@ -12,10 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from regatta import paths
+from regatta.records.record import SINGLE
 
 FRAMEWORKS = "workloads/common/frameworks"
-PLAIN = "single"
-"""The framework that is the plain loop."""
 BARE = "benchmarks/programs/bare_items.py"
 """Perfect numbers under each framework as people write it without Regatta: a function `by_*` each, by `FRAMEWORKS`."""
 _OURS = ("workloads", "regatta_protocol")
@@ -27,7 +26,7 @@ def of_workload(package: str, framework: str, root: Path = paths.PROJECT) -> int
     These are the framework's module as a diff with the plain loop's, all modules that only it brings, and the modules
     of the package that import a package of the framework.
     """
-    loop, own = root / FRAMEWORKS / f"{PLAIN}.py", _module(framework, root)
+    loop, own = root / FRAMEWORKS / f"{SINGLE}.py", _module(framework, root)
     if not own.is_file():
         return None
     brought = _reached([own], root) - _reached([loop], root)
@@ -51,7 +50,7 @@ def bare(root: Path = paths.PROJECT) -> Mapping[str, int]:
     parts = {part.name: part for part in tree.body if isinstance(part, ast.FunctionDef | ast.ClassDef)}
     table = next(_table(part) for part in tree.body if isinstance(part, ast.Assign) and _named(part, "FRAMEWORKS"))
     written = {name: _program(parts, function) for name, function in table.items()}
-    loop = written.pop(PLAIN)
+    loop = written.pop(SINGLE)
     return {name: differing(loop, lines) for name, lines in written.items()}
 
 

@@ -10,7 +10,7 @@ from regatta.cards import discovery, project, reading, values
 from regatta.cards.card import Value, Workload
 from regatta.cards.reading import Reader, count
 from regatta.errors import CardError, PlanError
-from regatta.experiments.plans import DOUBLING, EACH, BenchPlan, Experiment, Published
+from regatta.experiments.plans import DOUBLING, EACH, SEVERAL, BenchPlan, Experiment, Published
 from regatta.frameworks import registry
 from regatta.frameworks.table import OF_BOTH
 from regatta.options.declaration import OF_PLANS, OF_RUNS, RunOptions, said
@@ -34,6 +34,7 @@ _ENTRY_KEYS = {
     "published",
     *OF_PLANS,
 }
+_NUMBERS = f'whole numbers, "{EACH}", "{DOUBLING}" or "{SEVERAL}" (N: cores of the cluster)'
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}\Z")
 
 
@@ -186,11 +187,11 @@ def _experiment(
 def _workers(reader: Reader) -> tuple[int, ...] | str:
     value = reader.table.get("workers")
     if isinstance(value, str):
-        if value not in (EACH, DOUBLING):
-            reader.fault("workers", f'"{value}": say whole numbers, "{EACH}" or "{DOUBLING}" (N: cores of the cluster)')
+        if value not in (EACH, DOUBLING, SEVERAL):
+            reader.fault("workers", f'"{value}": say {_NUMBERS}')
         return value
     if value is None:
-        reader.fault("workers", f'is missing: say whole numbers, "{EACH}" or "{DOUBLING}" (N: cores of the cluster)')
+        reader.fault("workers", f"is missing: say {_NUMBERS}")
     return tuple(reader.wholes("workers"))
 
 

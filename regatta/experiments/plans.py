@@ -12,8 +12,8 @@ from regatta.cards.reading import count
 from regatta.errors import PlanError
 from regatta.options.declaration import RunOptions
 
-EACH, DOUBLING = "1..N", "1,2,4..N"
-"""Words for `workers`: each number up to the cluster's cores, or powers of two up to them."""
+EACH, DOUBLING, SEVERAL = "1..N", "1,2,4..N", "2,4..N"
+"""Words for `workers`: each number up to the cluster's cores, or powers of two up to them, from 1 or 2 on."""
 
 Cache = Literal["cold", "warm"]
 
@@ -152,7 +152,8 @@ def _numbers(workers: tuple[int, ...] | str, cores: int) -> tuple[int, ...]:
     if workers == EACH:
         return tuple(range(1, cores + 1))
     if isinstance(workers, str):
-        return tuple(dict.fromkeys([*(1 << bit for bit in range(cores.bit_length())), cores]))
+        first = 1 if workers == SEVERAL else 0
+        return tuple(dict.fromkeys([*(1 << bit for bit in range(first, cores.bit_length())), cores]))
     return workers
 
 

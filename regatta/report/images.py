@@ -34,14 +34,11 @@ def of_cases(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row
                 yield f"{name}-{chart.kind}", chart.spec, rows
 
 
-def card(summary: Summary) -> str:
-    """The times of a case as the text of an SVG, for a page that is not drawn by a program; empty without times."""
+def inline(spec: Spec, rows: Sequence[Row]) -> str:
+    """One chart as the text of an SVG, for a page that is not drawn by a program."""
     import vl_convert
 
-    rows = charts.bars(summary)
-    if not rows:
-        return ""
-    return str(vl_convert.vegalite_to_svg(_whole(specs.BARS, rows, "transparent")))
+    return str(vl_convert.vegalite_to_svg(_whole(spec, rows, "transparent")))
 
 
 def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Sequence[str]) -> list[Path]:

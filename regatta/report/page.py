@@ -33,8 +33,8 @@ from regatta.report.summary import Summary
 from regatta.report.tables import Table
 
 _OPEN = 1
-_PICTURES = 12
-"""The number of cases with their picture in the page itself; those of other cases are drawn when they are shown."""
+_PICTURES = 40
+"""The number of charts that are drawn into the page itself, some 45 ms and 22 kB each; a browser draws the others."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ def render(report: Report) -> str:
     pictures = [*across.pictures(report.summaries), *curves.pictures(report.summaries)]
     over_months = [*enumerate(history.pictures(report.histories), len(pictures))]
     every = [*pictures, *(picture for _, picture in over_months)]
+    cases = [_case(summary, number) for number, summary in enumerate(report.summaries)]
+    drawn = _drawn(report, overview, every, cases)
     return environment.get_template("report.html.j2").render(
         report=report,
         failed=failed,
@@ -123,13 +125,15 @@ def render(report: Report) -> str:
         changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),
-        cases=[_case(summary, number) for number, summary in enumerate(report.summaries)],
+        cases=cases,
+        drawn=drawn,
+        partly=any(not drawn.get((case["number"], kind)) for case in cases for kind in case["rows"]),
         failures=tables.failures(failed) if failed else None,
         only=report.records[0].run_id if len(report.records) == 1 else "",
         style=_text("report.css"),
         program=_text("report.js"),
         vega=vega.script(),
-        payload=base64.b64encode(gzip.compress(_payload(report, overview, every), 6, mtime=0)).decode("ascii"),
+        payload=base64.b64encode(gzip.compress(_payload(report, overview, every, cases), 6, mtime=0)).decode("ascii"),
     )
 
 
@@ -139,19 +143,43 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
         {"workers": workers, "comparison": found, "words": found.words if found.comparable else found.reasons}
         for workers, found in case.comparisons.items()
     ]
+    rows = {chart.kind: found for chart in charts.CHARTS if (found := chart.rows(summary))}
     return {
         "case": case,
         "answer": answers.answer(summary),
-        "picture": images.card(summary) if number < _PICTURES else "",
         "number": number,
         "open": number < _OPEN,
         "comparisons": comparisons,
-        "charts": [chart for chart in charts.CHARTS if chart.rows(summary)],
-        "latest": next((run.run_id for run in reversed(case.runs) if len(run.cluster.rank_map) > 1), ""),
+        "charts": [chart for chart in charts.CHARTS if chart.kind in rows],
+        "rows": rows,
+        "latest": next((run for run in reversed(case.runs) if len(run.cluster.rank_map) > 1), None),
     }
 
 
-def _payload(report: Report, overview: list[charts.Row], pictures: Sequence[across.Picture]) -> bytes:
+def _drawn(
+    report: Report, overview: list[charts.Row], pictures: Sequence[across.Picture], cases: Sequence[dict[str, Any]]
+) -> dict[tuple[Any, str], str]:
+    """SVGs of the first charts, by place and kind: of all cases together, each case's times, then its other charts."""
+    by_kind = {chart.kind: chart.spec for chart in charts.CHARTS}
+    wanted: list[tuple[tuple[Any, str], specs.Spec, Sequence[charts.Row]]] = [
+        (("all", "overview"), specs.OVERVIEW, overview),
+        (("all", "changes"), specs.CHANGES, charts.regressions(report.changes or ())),
+        *((("across", str(number)), picture.spec, picture.rows) for number, picture in enumerate(pictures)),
+        *(((case["number"], "bars"), specs.BARS, case["rows"].get("bars", ())) for case in cases),
+    ]
+    for case in cases:
+        wanted += [
+            ((case["number"], kind), by_kind[kind], rows) for kind, rows in case["rows"].items() if kind != "bars"
+        ]
+        if latest := case["latest"]:
+            wanted.append(((case["number"], "timeline"), specs.TIMELINE, charts.timeline(latest)))
+    with_rows = [one for one in wanted if one[2]]
+    return {place: images.inline(spec, rows) for place, spec, rows in with_rows[:_PICTURES]}
+
+
+def _payload(
+    report: Report, overview: list[charts.Row], pictures: Sequence[across.Picture], cases: Sequence[dict[str, Any]]
+) -> bytes:
     """Return what the page's program draws, as JSON."""
     drawn = {chart.kind: chart.spec for chart in charts.CHARTS}
     drawn |= {"timeline": specs.TIMELINE, "changes": specs.CHANGES, "overview": specs.OVERVIEW}
@@ -160,7 +188,7 @@ def _payload(report: Report, overview: list[charts.Row], pictures: Sequence[acro
     document = {
         "specs": {kind: specs.coloured(spec, frameworks) for kind, spec in drawn.items()},
         "themes": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
-        "cases": [{chart.kind: chart.rows(summary) for chart in charts.CHARTS} for summary in report.summaries],
+        "cases": [case["rows"] for case in cases],
         "about_use": texts.ABOUT_USE,
         "changes": charts.regressions(report.changes or ()),
         "overview": overview,

@@ -94,7 +94,7 @@ class Visit:
         self.page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
         for chart in self.page.locator("main .chart").all():
             chart.scroll_into_view_if_needed()
-            chart.locator("svg.marks, svg").first.wait_for()
+        self.page.wait_for_function("!document.querySelector('main .chart:not(.vega-embed)')")
 
     def colour(self) -> str:
         return str(self.page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -270,13 +270,24 @@ def test_without_a_browser_it_is_said_how_to_have_one(tmp_path: Path, monkeypatc
         pdf.write(tmp_path / "report.html", tmp_path / "report.pdf")
 
 
-def test_without_javascript_the_answers_have_their_picture(browser: Any, page_file: Path) -> None:
+def test_without_javascript_the_charts_are_in_the_page(browser: Any, page_file: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(page_file.as_uri())
     for case in page.locator(".case").all():
         assert case.locator(".answer").count() and case.locator("figure .chart[data-chart=bars] > svg").count() == 1
+    assert page.locator("main .chart").count() == page.locator("main .chart > svg").count()
+    assert "its charts" in page.locator("noscript").text_content()
     context.close()
+
+
+def test_each_chart_has_its_table(visit: Visit) -> None:
+    visit.draw_all()
+    assert visit.page.locator("main .chart").count() == visit.page.locator("main .chart + .rows").count()
+    accuracy = visit.page.locator(".chart[data-chart=progress] + .rows").first
+    assert [name for name in accuracy.locator("th").all_inner_texts() if name in ("seconds", "value")]
+    assert accuracy.locator("tbody tr").count() > 1
+    assert visit.said == []
 
 
 def test_a_page_of_one_run(browser: Any, tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ CLASSES = 10
 HELD_OUT = 6
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 _PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip")
+_LABELS = (b"label", b"class", b"y", b"target", b"digit")
+_UNREAD = (".npz", ".npy", ".pkl", ".pkl.gz", ".mat", ".pt", ".parquet", ".arff", ".h5", ".hdf5")
 _SPLIT = re.compile(r"emnist-(\w+)-(?:train|test)")
 _PARTS = {"train": ("train", "training"), "test": ("test", "testing", "t10k", "val", "valid", "validation")}
 
@@ -58,12 +60,22 @@ def take(data: str, split: str | None = None) -> Taken:
 
 
 def _listing(data: str) -> list[str]:
-    """The files of a folder; where it has none of images, those of the folders in it."""
-    files = storage.listing(data)
-    if storage.is_remote(data) or any("idx3" in _name(file) or ".csv" in _name(file) for file in files):
+    """The files of a folder; where it has none of images, those of the folders in it. Raises :class:`BadInput`."""
+    if storage.is_remote(data):
+        return storage.listing(data)
+    if (file := Path(data)).is_file():
+        unpack = ": unpack it, and give the folder" if file.suffix in (".zip", ".tar", ".gz", ".tgz") else ""
+        raise BadInput(f"{data}: is a file, and a folder of images is meant{unpack}")
+    files = [file for file in storage.listing(data) if Path(file).is_file()]
+    if any("idx3" in _name(file) or ".csv" in _name(file) for file in files):
         return files
-    below = sorted(str(path) for pattern in ("*idx[13]*", "*.csv*") for path in Path(data).rglob(pattern))
-    return [path for path in below if Path(path).is_file()] or files
+    patterns = ("*idx[13]*", "*.csv*")
+    below = sorted(path for pattern in patterns for path in Path(data).rglob(pattern) if path.is_file())
+    folders: dict[str, Path] = {}
+    for path in below:
+        if (other := folders.setdefault(path.name, path.parent)) != path.parent:
+            raise BadInput(f"{data}: {other} and {path.parent} have a {path.name} each: give one of these folders")
+    return [str(path) for path in below] or files
 
 
 def _from_idx(data: str, files: Sequence[str], split: str | None) -> Taken:
@@ -137,11 +149,17 @@ def _of_split(data: str, files: Sequence[str], split: str | None) -> list[str]:
 
 
 def _one(data: str, files: Sequence[str], pattern: str) -> str:
-    found = [file for file in files if fnmatch.fnmatch(_name(file), f"{pattern}*")]
+    found = [file for file in files if fnmatch.fnmatch(_name(file), pattern)]
     if len(found) != 1:
-        names = ", ".join(map(_name, found)) or "none"
-        raise BadInput(f"{data}: needs one file {pattern}*, has {names}")
+        names = ", ".join(map(_name, found)) or f"none{_instead(files)}"
+        raise BadInput(f"{data}: needs one file {pattern}, has {names}")
     return found[0]
+
+
+def _instead(files: Sequence[str]) -> str:
+    """Words for what a folder has that is not read."""
+    other = [_name(file) for file in files if _name(file).endswith(_UNREAD)]
+    return f"; {other[0]} is not read: IDX files, CSV and folders of pictures are" if other else ""
 
 
 def _name(file: str) -> str:
@@ -151,7 +169,7 @@ def _name(file: str) -> str:
 def _from_tables(data: str, files: Sequence[str], split: str | None) -> Taken:
     """CSV with a label and the 784 pixels a line; where no second file has labels, every sixth line is held out."""
     files = _of_split(data, _unpacked(files), split)
-    train = [file for file in files if "train" in _name(file)]
+    train = files if len(files) == 1 else [file for file in files if "train" in _name(file)]
     if len(train) != 1:
         raise BadInput(f"{data}: needs one file *train*.csv, has {', '.join(map(_name, train)) or 'none'}")
     whole = _table(train[0])
@@ -174,8 +192,9 @@ def _table(path: str) -> Part | None:
     import pyarrow.csv
 
     text = packed.content(path)
-    first = text.partition(b"\n")[0].strip().split(b",")
-    header = not first[0].strip(b'"').isdigit()
+    first = [name.strip(b'" ').lower() for name in text.partition(b"\n")[0].strip().split(b",")]
+    header = not all(name.isdigit() for name in first)
+    label = next((place for place, name in enumerate(first) if name in _LABELS), 0) if header else 0
     if len(first) == SIDE * SIDE:
         return None
     if len(first) != SIDE * SIDE + 1:
@@ -190,7 +209,8 @@ def _table(path: str) -> Part | None:
             f"{path}: {str(error).splitlines()[0]}: a line is a label and {SIDE * SIDE} pixels, 0 to 255"
         ) from error
     values = np.stack([column.to_numpy() for column in read.columns], axis=1)
-    return np.ascontiguousarray(values[:, 1:]).reshape(-1, SIDE, SIDE), np.ascontiguousarray(values[:, 0])
+    pixels = np.delete(values, label, axis=1)
+    return pixels.reshape(-1, SIDE, SIDE), np.ascontiguousarray(values[:, label])
 
 
 def _of_classes(folder: Path) -> dict[str, Path] | None:
@@ -207,6 +227,8 @@ def _of_classes(folder: Path) -> dict[str, Path] | None:
 def _from_pictures(folders: dict[str, Path]) -> Taken:
     """Folders of pictures by class; without a folder for tests, every sixth of each class is held out."""
     names = sorted((path.name for path in folders["train"].iterdir() if path.is_dir()), key=_in_order)
+    if len(names) < 2:
+        raise BadInput(f"{folders['train']}: has one class, {names[0]}: give a folder for each of several")
     train, held_out = _pictures(folders["train"], names), None
     said = f"{len(names)} folders of pictures ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
     if "test" in folders:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,11 +89,9 @@ def from_files(data: str) -> Images:
 
 def handwritten() -> Images:
     """scikit-learn's 1,797 handwritten digits, enlarged to 28 x 28 pixels; every sixth is held out."""
-    from sklearn.datasets import load_digits
-
-    found = load_digits()
-    pixels = _enlarge(found.images)
-    labels = found.target.astype(np.uint8)
+    rows = _handwritten_rows()
+    pixels = _enlarge(rows[:, :-1].reshape(-1, 8, 8).astype(np.float64))
+    labels = rows[:, -1].astype(np.uint8)
     held_out = np.arange(len(labels)) % HELD_OUT == HELD_OUT - 1
     return Images(pixels[~held_out], labels[~held_out], pixels[held_out], labels[held_out])
 
@@ -105,6 +105,15 @@ def generated(count: int, seed: int) -> Images:
     pixels, labels = _distorted(originals.pixels, originals.labels, count, seed)
     tests = max(count // HELD_OUT, 1)
     return Images(pixels, labels, *_distorted(originals.test_pixels, originals.test_labels, tests, seed + 1))
+
+
+def _handwritten_rows() -> NDArray[np.uint8]:
+    """(n, 65): 64 values from 0 to 16, and the digit. Read as scikit-learn ships them: its import takes a second."""
+    package = importlib.util.find_spec("sklearn")
+    if package is None or package.origin is None:
+        raise BadInput("scikit-learn, whose handwritten digits are wanted, is not in this environment: install it")
+    with gzip.open(Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz", "rt") as file:
+        return np.loadtxt(file, np.uint8, delimiter=",")
 
 
 def _enlarge(images: NDArray[np.float64]) -> NDArray[np.uint8]:

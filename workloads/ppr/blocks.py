@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.ppr.graph import Graph, no_rows
+from workloads.ppr.rows import kernels, pointers
 
 NOWHERE = -1
 
@@ -84,9 +85,30 @@ class Layout:
         numbers, degrees = self.renumbered[graph.numbers], graph.degrees[self.order]
         return replace(graph, numbers=numbers, degrees=degrees, indptr=indptr, columns=columns)
 
-    def parts_of(self, numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return which part has the rows of nodes (k,) by their old numbers."""
-        return np.searchsorted([high for _, high in self.bounds], self.renumbered[numbers], side="right")
+    def dealt(
+        self, pairs: Sequence[NDArray[np.uint32]], undirected: bool
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The edges (2 k,) by the part that has their target's row, if `undirected` both ways; and each part's length.
+
+        `pairs`: blocks of edges (2 m,), source and target one after the other, by old numbers.
+        """
+        parts, counts = self._parts(), np.zeros(len(self.bounds), np.int64)
+        ends = (1, 0) if undirected else (1,)
+        for block, end in itertools.product(pairs, ends):
+            kernels.count_parts(block, end, parts, counts)
+        starts = pointers(counts)
+        out, positions = np.empty(2 * starts[-1], np.uint32), starts[:-1].copy()
+        for block, end in itertools.product(pairs, ends):
+            kernels.deal(block, end, parts, positions, out)
+        return out, 2 * counts
+
+    def _parts(self) -> NDArray[np.uint16]:
+        """Return which part has the row of each node, by its old number: (n,)."""
+        parts = np.empty(len(self.order), np.uint16)
+        for part, chunks in enumerate(self._chunks):
+            for low, high in chunks:
+                parts[low:high] = part
+        return parts
 
     def rows(
         self, part: int, indptr: NDArray[np.int64], columns: NDArray[np.uint32]

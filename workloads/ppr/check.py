@@ -117,7 +117,7 @@ def _said(path: Path | str, found: Dialect, how: How, looked: Iterable[Looked]) 
     if found.asked and not named:
         _ask(path, found, how, edges)
     names = len(words.merged(known)[0]) if named else None
-    return said.read_as(edges, names, found.header, said.notes(found, comments, both, weighted=how.weights))
+    return said.read_as(edges, names, found.header, said.notes(found, edges, comments, both, weighted=how.weights))
 
 
 def _ask(path: Path | str, found: Dialect, how: How, edges: int) -> None:

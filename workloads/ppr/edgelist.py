@@ -97,7 +97,7 @@ class EdgeList:
     def notes(self, undirected: bool) -> list[str]:
         """Notes for a person on the reading; see :func:`said.notes`."""
         weighted = self.weights is not None
-        return said.notes(self.found, self.comments, self.both, weighted=weighted, doubled=not undirected)
+        return said.notes(self.found, self.listed, self.comments, self.both, weighted=weighted, doubled=not undirected)
 
 
 def read(path: Path | str, block_bytes: int = BLOCK_BYTES, how: How = PLAIN) -> EdgeList:

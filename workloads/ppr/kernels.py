@@ -501,6 +501,31 @@ def transpose(indptr, columns, first, last, positions, out):  # type: ignore[no-
             positions[column] += 1
 
 
+@_compiled(types.void(_read(_u4), _i8, _read(_u2), _write(_i8)))
+def count_parts(pairs, key, parts, counts):  # type: ignore[no-untyped-def]
+    """Add to `counts` int64 (p,) how many pairs have an end `key` (0 or 1) of each part: `parts` uint16 (n,)."""
+    last = len(pairs) - 2 + key
+    for i in range(key, len(pairs), 2):
+        prefetch(parts, np.int64(pairs[min(i + 2 * AHEAD, last)]))
+        counts[parts[pairs[i]]] += 1
+
+
+@_compiled(types.void(_read(_u4), _i8, _read(_u2), _write(_i8), _write(_u4)))
+def deal(pairs, key, parts, positions, out):  # type: ignore[no-untyped-def]
+    """Put each pair, its end `key` last, among those of that end's part, at the part's next position.
+
+    `pairs` uint32 (2 m,); `parts` uint16 (n,); `positions` int64 (p,), in pairs, which move on; `out` uint32.
+    """
+    last = len(pairs) - 2 + key
+    for i in range(0, len(pairs), 2):
+        prefetch(parts, np.int64(pairs[min(i + key + 2 * AHEAD, last)]))
+        part = parts[pairs[i + key]]
+        place = 2 * positions[part]
+        out[place] = pairs[i + 1 - key]
+        out[place + 1] = pairs[i + key]
+        positions[part] += 1
+
+
 # Power iteration -----------------------------------------------------------------------------------------------------
 
 

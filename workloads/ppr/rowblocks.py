@@ -39,7 +39,8 @@ class Blocks:
 
     def __init__(self, block: Block, layout: Layout, ranks: Ranks) -> None:
         parts = [block.wanted.get(rank, np.zeros(0, np.uint32)) for rank in range(ranks.world)]
-        read = enumerate(_traded(parts))
+        came, lengths = _traded(np.concatenate(parts), np.array([len(part) for part in parts]))
+        read = enumerate(np.split(came, np.cumsum(lengths)[:-1]))
         self.block = replace(block, wanted={}, read={rank: rows for rank, rows in read if len(rows)})
         self._read = {rank: rows.astype(np.intp) for rank, rows in self.block.read.items()}
         self._buffers: dict[tuple[int, str], NDArray[Any]] = {}
@@ -124,7 +125,7 @@ def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) ->
         row_sizes = degrees.astype(np.int64) if undirected else _sum(rows.degrees(pairs, nodes, (1,), pool))
         cuts = rows.chunk_cuts(rows.pointers(row_sizes))
         layout = Layout(cuts, ranks.world)
-        own = _delivered(pairs, undirected, layout, ranks.world)
+        own, _ = _traded(*layout.dealt(pairs, undirected))
         pairs.clear()
         indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
         forward_indptr, forward_columns = graph.no_rows()
@@ -181,27 +182,15 @@ def _places(read: EdgeList, ranks: Ranks, pool: ThreadPoolExecutor) -> ids.Place
     return ids.Sorted(np.unique(np.concatenate(_gathered(own, ranks))))
 
 
-def _delivered(pairs: Sequence[NDArray[np.uint32]], undirected: bool, layout: Layout, parts: int) -> NDArray[np.uint32]:
-    """Send each edge to the rank that has its target's row, or each of both; gives those that came here."""
-    by_rank: list[list[NDArray[np.uint32]]] = [[np.zeros(0, np.uint32)] for _ in range(parts)]
-    for block in pairs:
-        edges = block.reshape(-1, 2)
-        for ways in (edges, edges[:, ::-1]) if undirected else (edges,):
-            ranks = layout.parts_of(ways[:, 1])
-            for rank, mine in enumerate(by_rank):
-                mine.append(ways[ranks == rank].ravel())
-    return np.concatenate(_traded([np.concatenate(mine) for mine in by_rank]))
-
-
-def _traded(parts: Sequence[NDArray[np.uint32]]) -> list[NDArray[np.uint32]]:
-    """Send a part to each rank; gives what each has sent here."""
-    sizes = torch.tensor([len(part) for part in parts])
+def _traded(parts: NDArray[np.uint32], lengths: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Send a part to each rank, of so many numbers; gives what has come here from each, and of what lengths."""
+    sizes = torch.from_numpy(lengths)
     arriving = torch.empty_like(sizes)
     dist.all_to_all_single(arriving, sizes)
     came = np.empty(int(arriving.sum()), np.uint32)
-    going = torch.from_numpy(np.concatenate(parts).view(np.int32))
+    going = torch.from_numpy(parts.view(np.int32))
     dist.all_to_all_single(torch.from_numpy(came.view(np.int32)), going, arriving.tolist(), sizes.tolist())
-    return np.split(came, np.cumsum(arriving.numpy())[:-1])
+    return came, arriving.numpy()
 
 
 def _sum(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from workloads.common.events import BadInput
 from workloads.ppr.dialect import WEIGHTS, Dialect, Size, shown
+
+_COUNTED = re.compile(rb"(?im)^#[^\n]*\bedges:[ \t]*(\d{1,18})\b")
+"""SNAP's comment: ``# Nodes: 5 Edges: 8``."""
 
 
 def read_as(edges: int, names: int | None, header: str, notes: Sequence[str] = ()) -> str:
@@ -18,8 +22,10 @@ def read_as(edges: int, names: int | None, header: str, notes: Sequence[str] = (
     return ", ".join([*said, *notes])
 
 
-def notes(found: Dialect, comments: int, undirected: int, *, weighted: bool, doubled: bool = True) -> list[str]:
-    """Notes for a person on a file that was read: its kind, and all that was left out, each in some words.
+def notes(
+    found: Dialect, edges: int, comments: int, undirected: int, *, weighted: bool, doubled: bool = True
+) -> list[str]:
+    """Notes for a person on a file of so many edges that was read: its kind, and all that was left out.
 
     `comments`: how many after the first edge; `undirected`: how many edges lead both ways by what the file says;
     `doubled`: these were read in both directions.
@@ -37,6 +43,8 @@ def notes(found: Dialect, comments: int, undirected: int, *, weighted: bool, dou
         said.append(
             f"{comments:,} line{'s' if comments > 1 else ''} between edges left out as comment{'s' * (comments > 1)}"
         )
+    if (told := _COUNTED.search(found.comments)) and int(told[1]) not in (edges, 2 * edges, edges / 2):
+        said.append(f"its comments say {int(told[1]):,} edges: is the file cut?")
     return said
 
 

@@ -30,6 +30,7 @@ _LONGEST_HEADER = 80
 _LONGEST_HEAD = 1 << 30
 _DATA = re.compile(rb"(?m)^[ \t]*(?![#%\s]|//)[^\n]+")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+ARROWS = {b"->", b"-->", b"=>", b"--", b"-", b"<->", "\N{RIGHTWARDS ARROW}".encode()}
 _DATA_OF_EDGE = re.compile(rb"[^\s,;{}]+[ \t,;]+[^\s,;{}]+[ \t,;]+\{.*\}")
 
 
@@ -128,6 +129,8 @@ def _of_lines(
         )
     separator = _separator(shown)
     fields = [columns(line, separator) or [] for line in shown]
+    if fault := _no_edges(fields):
+        raise BadInput(f"{path}: line {_line(text, lines[0])}: {fault}")
     header, pair = _header(fields)
     edge = fields[1:] if header else fields
     count = max(2, len(edge[0]) if edge else len(fields[0]))
@@ -221,6 +224,19 @@ def _of_form(path: object, form: Form, text: bytes, *, complete: bool) -> Dialec
         size=size,
         both=both,
     )
+
+
+def _no_edges(fields: Sequence[Sequence[bytes]]) -> str:
+    """Why the first two lines are none of a list of edges though they look so, and what to do; empty where they are."""
+    names = [name.strip().lower() for name in fields[0]]
+    if set(names[:2]) in ({b"id", b"label"}, {b"id", b"name"}) or names[:3] == [b"nodes", b"id", b"label"]:
+        return "is a table of nodes, as Gephi exports it: give that of edges, whose columns are Source and Target"
+    if all(len(line) > 2 and line[1] in ARROWS for line in fields):
+        arrow = fields[0][1].decode()
+        return f"the second column is '{arrow}': leave it out, as awk '{{print $1, $3}}' does"
+    if all(len(line) > 1 and len(line[0]) > 1 and line[0].endswith(b":") for line in fields):
+        return "names the neighbours of a node after a colon: write an edge a line"
+    return ""
 
 
 def _line(text: bytes, found: re.Match[bytes]) -> int:

@@ -198,13 +198,8 @@ def _delivered(
     """For each block the edges of its rows, by the numbers of their ends."""
     edges = np.concatenate([np.zeros(0, np.uint32), *pairs])
     graphs.kernels.renumber(edges, numbers.value)
-    ways = [edges.reshape(-1, 2)]
-    if undirected:
-        ways.append(ways[0][:, ::-1])
-    layout = Layout(cuts, partitions)
-    parts = [layout.parts_of(way[:, 1]) for way in ways]
-    for block in range(partitions):
-        yield block, np.concatenate([way[there == block].ravel() for way, there in zip(ways, parts, strict=True)])
+    dealt, lengths = Layout(cuts, partitions).dealt([edges], undirected)
+    yield from enumerate(np.split(dealt, np.cumsum(lengths)[:-1]))
 
 
 def _made(

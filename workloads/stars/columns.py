@@ -13,7 +13,8 @@ FEATURES = (
     *("ra", "dec", "b", "l"),
 )
 RANGES = {
-    **dict.fromkeys((*BANDS, *(f"psfMag_{band}" for band in BANDS), "redshift"), (-100.0, 100.0)),
+    **{f"{kind}_{band}": (-100.0, 100.0) for kind in ("psfMag", "q") for band in BANDS},
+    **dict.fromkeys((*BANDS, "redshift"), (-100.0, 100.0)),
     **{f"{kind}_{band}": (0.0, 1e6) for kind in ("petroRad", "expRad") for band in BANDS},
     **dict.fromkeys(("ra", "l", "alpha"), (-0.001, 360.001)),
     **dict.fromkeys(("dec", "b", "delta"), (-360.0, 360.0)),
@@ -23,10 +24,13 @@ RANGES = {
 """Values that a column can have, the least and the largest; of another only that it is no -9999, as below."""
 ABSENT = -9000.0
 """SDSS writes -9999 or -1000 for what was not measured: no column has values as small as this."""
-IDENTITIES = ("obj_ID", "run_ID", "rerun_ID", "spec_obj_ID", "field_ID", "fiber_ID", "plate", "MJD")
-"""Columns of Kaggle's SDSS17 that number a row or its observation: no features."""
-OF_KAGGLE = ("alpha", "delta", *BANDS, "redshift", "class")
-"""The other columns of that file, with its label, GALAXY, STAR or QSO."""
+IDENTITIES = {
+    *("obj_id", "run_id", "rerun_id", "spec_obj_id", "field_id", "fiber_id", "plate", "mjd"),
+    *("objid", "run", "rerun", "specobjid", "fiberid", "field"),
+}
+"""Columns of Kaggle's SDSS17, and of its SDSS14 and 16, that number a row or its observation: no features."""
+OF_KAGGLE = ({"alpha", "delta"}, {"ra", "dec"}), {*BANDS, "redshift", "class"}
+"""The place of a star in the one and the others; and more of their columns, with the label, GALAXY, STAR or QSO."""
 LABEL = "type"
 LABELS = {"galaxy": 1, "star": 0, "3": 1, "6": 0}
 """SDSS writes a word or its number."""

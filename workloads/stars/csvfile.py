@@ -83,7 +83,7 @@ class Table:
             row = int(np.argmax(wrong.any(axis=0)))
             place = int(np.argmax(wrong[:, row]))
             number = line_of(numbered[1], row, numbered[0])
-            raise BadInput(f"{self._path}: line {number}: {cannot_be(FEATURES[place], float(features[place, row]))}")
+            raise BadInput(f"{self._path}: line {number}: {cannot_be(FEATURES[place], f'{features[place, row]:g}')}")
         rows = wrong.any(axis=0)
         self.left_out.update(FEATURES[place] for place in np.argmax(wrong[:, rows], axis=0).tolist())
         return features[:, ~rows], labels[~rows]
@@ -125,9 +125,9 @@ def impossible(
     return wrong
 
 
-def cannot_be(name: str, value: float) -> str:
+def cannot_be(name: str, value: str) -> str:
     """Return what is wrong with a value, and what to do."""
-    return f"{name} is {value:g}, which it cannot be: correct it, or leave such rows out by --bad-rows leave-out"
+    return f"{name} is {value}, which it cannot be: correct it, or leave such rows out by --bad-rows leave-out"
 
 
 def blocks(

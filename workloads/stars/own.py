@@ -6,7 +6,9 @@ left out, and said. The file is held in memory.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,9 @@ from workloads.stars.columns import ABSENT, IDENTITIES, OF_KAGGLE, RANGES
 
 MOST_WORDS = 20
 MOST_CLASSES = 256
+ROW_NUMBERS = {"", "unnamed: 0", "index", "id"}
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_DECIMAL_COMMA = re.compile(rb"(?m)(?:^|[;\t|])[+-]?\d+,\d+(?=[;\t|\r\n]|$)")
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,13 @@ def label_of(path: str, label: str | None) -> str | None:
         if kind == packed.PARQUET:
             return None
         _, header = csvfile.header_of(stream)
-    names = {name.lower() for name in _names(header)[1]}
-    return "class" if {name.lower() for name in OF_KAGGLE} <= names else None
+    return "class" if _of_kaggle(_names(header)[1]) else None
+
+
+def _of_kaggle(names: Iterable[str]) -> bool:
+    places, others = OF_KAGGLE
+    lower = {name.lower() for name in names}
+    return others <= lower and any(place <= lower for place in places)
 
 
 def read(path: str, label: str, bad: str = csvfile.REFUSE) -> Rows:
@@ -67,14 +77,15 @@ def read(path: str, label: str, bad: str = csvfile.REFUSE) -> Rows:
     labels, classes = _labels(path, table.column(found), text, line + 1)
     features: dict[str, NDArray[np.float32]] = {}
     dropped: dict[str, str] = {}
+    identities = IDENTITIES if _of_kaggle(names) else set()
     for name in (name for name in names if name != found):
-        made = _features(name, table.column(name))
+        made = _features(name, table.column(name), identities)
         features |= made if isinstance(made, dict) else {}
         dropped |= {name: made} if isinstance(made, str) else {}
     if not features:
         raise BadInput(f"{path}: has no column of numbers besides {found}: give some")
     values = np.stack(list(features.values()))
-    values, labels, left_out = _possible(path, (list(features), values, labels), (text, line + 1), bad)
+    values, labels, left_out = _possible(path, (list(features), values, labels), table, (text, line + 1), bad)
     counts = np.bincount(labels, minlength=len(classes))
     if (counts < 2).any():
         few = int(np.argmax(counts < 2))
@@ -88,12 +99,15 @@ def read(path: str, label: str, bad: str = csvfile.REFUSE) -> Rows:
 def _names(header: bytes) -> tuple[str, list[str]]:
     """The separator and the names of a header: what makes the most columns of it."""
     text = header.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip()
-    return max(((mark, csvfile.cells(text, mark)) for mark in ",;\t"), key=lambda found: len(found[1]))
+    return max(((mark, csvfile.cells(text, mark)) for mark in ",;\t|"), key=lambda found: len(found[1]))
 
 
 def _table(path: str, text: bytes, line: int, separator: str, names: list[str], label: str) -> pa.Table:
     ways = pa.csv.ReadOptions(use_threads=False, column_names=names, block_size=max(len(text), 1 << 20))
-    converted = pa.csv.ConvertOptions(column_types={label: pa.string()}, strings_can_be_null=True)
+    decimal = "," if separator != "," and _DECIMAL_COMMA.search(text, 0, 1 << 16) else "."
+    converted = pa.csv.ConvertOptions(
+        column_types={label: pa.string()}, strings_can_be_null=True, decimal_point=decimal
+    )
     try:
         table = pa.csv.read_csv(pa.BufferReader(text), ways, pa.csv.ParseOptions(delimiter=separator), converted)
     except pa.ArrowInvalid as error:
@@ -130,18 +144,28 @@ def _in_order(word: str) -> tuple[int, float, str]:
         return 1, 0.0, word
 
 
-def _features(name: str, column: pa.ChunkedArray) -> dict[str, NDArray[np.float32]] | str:
+def _features(name: str, column: pa.ChunkedArray, identities: Container[str]) -> dict[str, NDArray[np.float32]] | str:
     """The features that a column makes, or why it makes none."""
-    if name in IDENTITIES:
+    if name.lower() in identities:
         return "numbers a row or its observation"
+    if pa.types.is_integer(column.type) and name.lower() in ROW_NUMBERS and _counts(column):
+        return "numbers the rows"
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
         return {name: _numbers(column)}
     if not pa.types.is_string(column.type):
         return f"is of the type {column.type}"
     words = sorted(word for word in pc.unique(column).to_pylist() if word is not None)
-    if len(words) > MOST_WORDS:
-        return f"has {len(words):,} different words"
-    return {f"{name}={word}": _numbers(pc.equal(column, word).fill_null(False)) for word in words}
+    if len(words) <= MOST_WORDS:
+        return {f"{name}={word}": _numbers(pc.equal(column, word).fill_null(False)) for word in words}
+    numbers = pc.match_substring_regex(column, _NUMBER)
+    if 2 * pc.sum(numbers).as_py() > len(column) - column.null_count:
+        return {name: _numbers(pc.if_else(numbers, pc.utf8_trim_whitespace(column), None))}
+    return f"has {len(words):,} different words"
+
+
+def _counts(column: pa.ChunkedArray) -> bool:
+    """Whether each value is one more than that before it."""
+    return not column.null_count and bool(np.all(np.diff(column.to_numpy()) == 1))
 
 
 def _numbers(column: Any) -> NDArray[np.float32]:
@@ -153,6 +177,7 @@ def _numbers(column: Any) -> NDArray[np.float32]:
 def _possible(
     path: str,
     read: tuple[list[str], NDArray[np.float32], NDArray[np.uint8]],
+    table: pa.Table,
     at: tuple[bytes, int],
     bad: str,
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8], Counter[str]]:
@@ -169,7 +194,8 @@ def _possible(
         row = int(np.argmax(rows))
         place = int(np.argmax(wrong[:, row]))
         text, line = at
-        said = csvfile.cannot_be(names[place], float(values[place, row]))
+        word = table.column(names[place])[row].as_py() if names[place] in table.column_names else None
+        said = csvfile.cannot_be(names[place], repr(word) if isinstance(word, str) else f"{values[place, row]:g}")
         raise BadInput(f"{path}: line {csvfile.line_of(text, row, line)}: {said}")
     left_out.update(names[place] for place in np.argmax(wrong[:, rows], axis=0).tolist())
     return values[:, ~rows], labels[~rows], left_out

@@ -300,9 +300,9 @@ def _column(values: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
 
 
-def _numbers(column: pa.Array) -> NDArray[np.float32]:
-    """The same memory as numbers."""
-    return np.frombuffer(column.buffers()[1], np.float32, len(column), column.offset * 4)
+def _numbers(column: pa.Array, dtype: Any = np.float32) -> NDArray[Any]:
+    """The same memory as numbers of this type, which the column has; it has a value in each row."""
+    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * np.dtype(dtype).itemsize)
 
 
 def schema(features: Sequence[str]) -> pa.Schema:
@@ -329,8 +329,8 @@ def unpack(folder: Path, part: str, target: Path) -> None:
         for batch in file.iter_batches():
             end = start + batch.num_rows
             for place in range(columns):
-                features[start:end, place] = batch.column(place).to_numpy()
-            labels[start:end] = batch.column(columns).to_numpy()
+                features[start:end, place] = _numbers(batch.column(place))
+            labels[start:end] = _numbers(batch.column(columns), np.uint8)
             start = end
         features.flush()
         labels.flush()

@@ -70,6 +70,20 @@
     }
   }, { rootMargin: "200px" });
 
+  function tabulate(element) { // each chart has its table, made when it is opened
+    const part = make("details", undefined, { className: "rows" });
+    part.append(make("summary", "As a table"));
+    part.addEventListener("toggle", () => {
+      if (part.open) {
+        const lines = rows(element);
+        const columns = [...new Set(lines.flatMap((line) => Object.keys(line)))];
+        const cell = (value) => (value == null ? "–" : typeof value === "number" ? `${+value.toPrecision(6)}` : `${value}`);
+        part.replaceChildren(part.firstChild, grid(columns, lines.map((line) => columns.map((name) => cell(line[name])))));
+      }
+    });
+    element.after(part);
+  }
+
   function make(tag, text, attributes = {}) {
     const element = Object.assign(document.createElement(tag), attributes);
     if (text !== undefined) element.textContent = text;
@@ -143,6 +157,7 @@
     parts.push(raw);
     box.replaceChildren(...parts);
     seen.observe(chart);
+    tabulate(chart);
   }
 
   const dialog = document.getElementById("run");
@@ -227,7 +242,10 @@
   data = await unpack(document.getElementById("payload").textContent);
   button.textContent = root.dataset.theme;
   sift();
-  for (const element of document.querySelectorAll(".chart")) seen.observe(element);
+  for (const element of document.querySelectorAll(".chart")) {
+    seen.observe(element);
+    tabulate(element);
+  }
   for (const choice of document.querySelectorAll("[data-timeline]")) {
     const figure = choice.closest("figure");
     const choose = (again) => {
@@ -249,7 +267,7 @@
   const printed = location.hash === "#print"; // `report --pdf` opens the page so: all parts are to be printed
   if (printed) {
     root.dataset.printed = "yes"; // as wide as paper, so that words in charts can be read
-    for (const part of document.querySelectorAll("details")) part.open = true;
+    for (const part of document.querySelectorAll("details:not(.rows)")) part.open = true;
   }
   const when = printed ? (work) => work() : (window.requestIdleCallback ?? setTimeout);
   when(() => drawAll().then(() => { root.dataset.drawn = "yes"; }));

@@ -244,3 +244,13 @@ def test_a_rank_that_has_answered_does_not_fail_when_python_ends(tmp_path: Path)
     runs = ranks([*DIGITS, "--size=200", "--epochs=1"], 2, TMPDIR=str(tmp_path), PYTHONPATH=str(tmp_path))
     assert [run.status for run in runs] == [0, 0], runs[0].err + runs[1].err
     assert runs[0].answer
+
+
+def test_handwritten_digits_are_those_of_scikit_learn() -> None:
+    from sklearn.datasets import load_digits
+
+    theirs, ours = load_digits(), images.handwritten()
+    held_out = np.arange(len(theirs.target)) % images.HELD_OUT == images.HELD_OUT - 1
+    np.testing.assert_array_equal(ours.labels, theirs.target[~held_out])
+    np.testing.assert_array_equal(ours.test_labels, theirs.target[held_out])
+    np.testing.assert_array_equal(ours.pixels, images._enlarge(theirs.images[~held_out]))

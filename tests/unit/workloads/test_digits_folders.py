@@ -78,6 +78,43 @@ def test_tables_of_kaggle(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.train[0], PIXELS.transpose(0, 2, 1))
 
 
+def test_the_label_is_the_column_that_the_header_says(tmp_path: Path) -> None:
+    rows = np.column_stack([PIXELS.reshape(52, -1), LETTERS % 10])
+    names = [*(f"pixel{place}" for place in range(1, 785)), '"class"']
+    text = [",".join(names), *(",".join(map(str, row)) for row in rows.tolist())]
+    (tmp_path / "mnist_784.csv").write_text("\n".join(text) + "\n")
+    found = folders.take(str(tmp_path))
+    np.testing.assert_array_equal(found.train[0][:5], PIXELS[:5])
+    np.testing.assert_array_equal(found.train[1][:5], LETTERS[:5] % 10)
+
+
+def test_files_in_folders_of_their_names(tmp_path: Path) -> None:
+    for part in ("train", "t10k"):
+        for kind, values in (("images-idx3", PIXELS), ("labels-idx1", LETTERS % 10)):
+            name = f"{part}-{kind}-ubyte"
+            (tmp_path / name).mkdir()
+            idx.write(tmp_path / name / name, values)
+    nested = folders.take(str(tmp_path))
+    np.testing.assert_array_equal(nested.train[0], PIXELS)
+    for path in [*tmp_path.glob("*/*")]:
+        (tmp_path / path.name.replace("-idx", ".idx")).write_bytes(path.read_bytes())
+    assert folders.take(str(tmp_path)).said == "train-images.idx3-ubyte and t10k-images.idx3-ubyte, 10 classes"
+
+
+def test_what_is_no_folder_of_one_set(tmp_path: Path) -> None:
+    for name in ("MNIST", "FashionMNIST"):
+        written(tmp_path / name / "raw", "", LETTERS % 10, ends=("",))
+    with pytest.raises(BadInput, match=r"/FashionMNIST/raw and .*/MNIST/raw have a .* each: give one"):
+        folders.take(str(tmp_path))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mnist.npz").write_bytes(b"")
+    with pytest.raises(BadInput, match=r"has none; mnist.npz is not read: IDX files, CSV and folders"):
+        folders.take(str(other))
+    with pytest.raises(BadInput, match=r"mnist.npz: is a file, and a folder of images is meant"):
+        folders.take(str(other / "mnist.npz"))
+
+
 def pictures(folder: Path, classes: int, each: int) -> None:
     for number in range(classes):
         (folder / str(number)).mkdir(parents=True)

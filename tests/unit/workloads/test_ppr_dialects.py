@@ -191,6 +191,14 @@ def test_comments_after_the_first_edge_are_counted(tmp_path: Path) -> None:
     assert check.check(tmp_path / "words").startswith("3 edges, 3 names")
 
 
+def test_comments_that_count_other_edges_are_said(tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    cut.write_text("".join((FILES / "snap.txt").read_text().splitlines(keepends=True)[:-5]))
+    assert "its comments say 8 edges: is the file cut?" in check.check(cut)
+    assert "is the file cut?" not in check.check(FILES / "snap.txt")
+    assert edgelist.read(cut).notes(undirected=False) == ["its comments say 8 edges: is the file cut?"]
+
+
 @pytest.mark.parametrize("kind", ["bz2", "xz", "zip"])
 def test_packed(tmp_path: Path, kind: str) -> None:
     text = "".join(f"{i} {i * i % 97}\n" for i in range(5000)).encode()
@@ -252,6 +260,10 @@ MATRIX = "%%MatrixMarket matrix coordinate real general\n"
         ("4 3\n2\n1 3 4\n2\n2\n", "line 2: .* here is 1: '2' .METIS"),
         ("3 2 1\n2 7 3 1\n1 7\n1 1\n", "line 3: an edge has 4 columns in this file, here are 2: .*METIS"),
         ("3\n2\n3 1\n\n", "line 1: is one number: LAW's ASCII"),
+        ("# c\n1 -> 2\n2 -> 3\n", "line 2: the second column is '->': .*awk"),
+        ("a: b\nb: c\n", "line 1: names the neighbours"),
+        ("Id;Label\n1;a\n", "line 1: is a table of nodes"),
+        ("name,id,born\nann,1,1990\n", "line 1: is a table of nodes"),
         ("<?xml version='1.0'?>\n<graphml/>\n", "is GraphML, GEXF .*read_graphml"),
         ("graph [\n  node [\n", "is GML, which .*read_gml"),
         ("digraph G {\na -> b\n}\n", "is DOT"),

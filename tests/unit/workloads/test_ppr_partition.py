@@ -64,9 +64,15 @@ def test_every_row_and_edge_is_in_one_block(parts: int) -> None:
     layout = Layout(cuts, parts)
     made = layout.applied(whole)
     assert sorted(layout.order.tolist()) == list(range(whole.nodes))
-    assert layout.parts_of(layout.order).tolist() == [
-        part for part, (low, high) in enumerate(layout.bounds) for _ in range(low, high)
-    ]
+    edges = np.random.default_rng(0).integers(0, whole.nodes, (2, 600), np.uint32)
+    for undirected in (False, True):
+        dealt, lengths = layout.dealt([*edges], undirected)
+        own_of_each = np.split(dealt, np.cumsum(lengths)[:-1])
+        for (low, high), own in zip(layout.bounds, own_of_each, strict=True):
+            assert set(own[1::2].tolist()) <= set(layout.order[low:high].tolist())
+        ways = edges.reshape(-1, 2).tolist()
+        ways += [way[::-1] for way in ways] if undirected else []
+        assert sorted(dealt.reshape(-1, 2).tolist()) == sorted(ways)
     rows = {}
     for part, (low, high) in enumerate(layout.bounds):
         block = block_of(part, layout, *layout.rows(part, whole.indptr, whole.columns), made.degrees)

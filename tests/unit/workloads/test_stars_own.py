@@ -112,6 +112,54 @@ def test_a_table_of_ones_own_with_numbers_and_categories(tmp_path: Path) -> None
     assert "without name, " in run.out and "note=x" in run.out
 
 
+def rows_of(header: str, separator: str = ",", decimal: str = ".", **changes: str) -> str:
+    """Sixty rows of two numbers and a label; `changes`: the last value of a column."""
+    numbers = np.random.default_rng(2)
+    rows = [[f"{numbers.random():.6f}", f"{numbers.normal():.6f}", "ab"[row % 2]] for row in range(60)]
+    for place, value in changes.items():
+        rows[-1][int(place[1:])] = value
+    lines = [[value.replace(".", decimal) for value in row] for row in rows]
+    return "\n".join([header, *(separator.join(line) for line in lines)]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "separator", "decimal"), [("x;y;kind", ";", ","), ("x|y|kind", "|", "."), ("x\ty\tkind", "\t", ",")]
+)
+def test_separators_and_decimal_commas(tmp_path: Path, header: str, separator: str, decimal: str) -> None:
+    usual, other = tmp_path / "usual.csv", tmp_path / "other.csv"
+    usual.write_text(rows_of("x,y,kind"))
+    other.write_text(rows_of(header, separator, decimal))
+    read, again = (own.read(str(path), "kind") for path in (usual, other))
+    assert again.names == read.names == ["x", "y"]
+    np.testing.assert_array_equal(read.features, again.features)
+
+
+def test_a_mark_among_numbers_is_no_reason_to_drop_the_column(tmp_path: Path) -> None:
+    path = tmp_path / "marked.csv"
+    path.write_text(rows_of("x,y,kind", _1="?"))
+    with pytest.raises(BadInput, match="line 61: y is '\\?', which it cannot be"):
+        own.read(str(path), "kind")
+    read = own.read(str(path), "kind", "leave-out")
+    assert (read.names, read.features.shape, read.left_out["y"]) == (["x", "y"], (2, 59), 1)
+
+
+def test_numbers_of_rows_are_no_feature(tmp_path: Path) -> None:
+    path = tmp_path / "pandas.csv"
+    lines = rows_of("x,y,kind").splitlines()
+    path.write_text("\n".join(["," + lines[0], *(f"{row},{line}" for row, line in enumerate(lines[1:]))]) + "\n")
+    read = own.read(str(path), "kind")
+    assert (read.names, read.dropped) == (["x", "y"], {"": "numbers the rows"})
+
+
+def test_older_files_of_kaggle_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "sdss14.csv"
+    names = "objid,ra,dec,u,g,r,i,z,run,rerun,camcol,field,specobjid,class,redshift,plate,mjd,fiberid"
+    row = "1.2e18,183.5,0.1,19.5,17.1,15.9,15.5,15.2,752,301,4,267,3.7e18,{},0.1,3306,54922,491"
+    path.write_text("\n".join([names, *(row.format(kind) for kind in ("STAR", "GALAXY", "QSO") * 2)]) + "\n")
+    assert own.label_of(str(path), None) == "class"
+    assert own.read(str(path), "class").names == ["ra", "dec", *"ugriz", "camcol", "redshift"]
+
+
 @pytest.mark.parametrize(
     ("label", "change", "said"),
     [

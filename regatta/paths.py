@@ -1,6 +1,7 @@
 """The folders in which the controller keeps things."""
 
 import os
+import sys
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
@@ -8,6 +9,8 @@ _HERE = Path(__file__).resolve().parent
 INSTALLED = (_HERE / "project").is_dir()
 # The folder with ansible/, workloads/, requirements/ and inventory/.
 PROJECT = _HERE / "project" if INSTALLED else _HERE.parent
+NODE_PYTHON = Path(sys.executable) if INSTALLED else PROJECT / ".venv-node/bin/python"
+"""The interpreter of runs on this machine, where its inventory names no other."""
 RESULTS = "results"
 LISTS = ("uv.lock", "pylock.toml", "requirements.txt", "requirements.in", "pyproject.toml", "setup.cfg", "setup.py")
 """The files in which a project says what it needs, the first that is there and says something."""

@@ -10,14 +10,14 @@ from msgspec import json
 
 from regatta.cards import card as cards
 from regatta.cards import discovery
-from regatta.cards.card import Option, Workload, flag
+from regatta.cards.card import Figure, Option, Workload, flag
 from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
 from regatta.options.option import EVERY
 from regatta.options.option import Option as Declared
 from regatta.provisioning.verified import Verified
 from regatta.records import record
 from regatta.tasks import shown
-from tools import declared
+from tools import declared, effort
 
 PROJECT = Path(__file__).resolve().parents[1]
 WIDTH = 140
@@ -89,10 +89,18 @@ def _workload(workload: Workload) -> list[str]:
     for given in card.published:
         words = ", ".join(f"{name} = {value}" for name, value in given.parameters.items())
         of = f"For {words}, on" if words else "On"
-        lines += ["", f"Published: {given.source}. {of} other hardware:", ""]
-        lines += [f"| {card.unit} | framework | workers | time |", "|---|---|---|---|"]
-        lines += [f"| {one.size or 0:,} | {one.framework} | {one.workers} | {one.time} |" for one in given.figures]
+        reached = [*([f"accuracy {given.accuracy:g}"] if given.accuracy is not None else [])]
+        reached += [f"loss {given.loss:g}"] if given.loss is not None else []
+        came = f" They came to {' and '.join(reached)}." if reached else ""
+        lines += ["", f"Published: {given.source}.{came} {of} other hardware:", ""]
+        lines += [f"| {card.unit} | framework | workers | time or speed-up |", "|---|---|---|---|"]
+        lines += [f"| {_of_figure(one)} |" for one in given.figures]
     return [*lines, ""]
+
+
+def _of_figure(one: Figure) -> str:
+    size = "any" if one.size is None else f"{one.size:,}"
+    return " | ".join([size, one.framework, str(one.workers), one.time or f"{one.speedup:g} times one process"])
 
 
 def _row(name: str, option: Option) -> str:
@@ -108,7 +116,7 @@ def _row(name: str, option: Option) -> str:
 
 def written() -> dict[str, str]:
     """Return all that is made from declarations, by its path in the project."""
-    pages = {"docs/reference/options.md": page(), **declared.pages()}
+    pages = {"docs/reference/options.md": page(), "docs/reference/effort.md": effort.page(), **declared.pages()}
     return {**{path: wrapped(text) for path, text in pages.items()}, **schemas()}
 
 

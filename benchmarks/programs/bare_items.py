@@ -38,6 +38,12 @@ def _into(queue: "multiprocessing.Queue[tuple[int, Numbers]]", place: int, chunk
 
 
 @contextmanager
+def by_loop(_workers: int) -> Iterator[Spread]:
+    """A plain loop."""
+    yield lambda chunks: [perfect(chunk) for chunk in chunks]
+
+
+@contextmanager
 def by_pool(workers: int) -> Iterator[Spread]:
     """multiprocessing.Pool."""
     with multiprocessing.get_context("fork").Pool(workers) as pool:
@@ -158,6 +164,18 @@ def by_mpi(workers: int) -> Iterator[Spread]:
         sys.exit()
 
 
+@contextmanager
+def by_spark(workers: int) -> Iterator[Spread]:
+    """Spark's RDD in this process and a JVM."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.master(f"local[{workers}]").getOrCreate()
+    context = session.sparkContext
+    context.parallelize(range(workers), workers).foreach(nothing)
+    yield lambda chunks: context.parallelize(chunks, len(chunks)).map(perfect).collect()
+    session.stop()
+
+
 def _serve(address: str) -> None:
     import zmq
 
@@ -207,6 +225,7 @@ def by_zeromq(workers: int) -> Iterator[Spread]:
 
 
 FRAMEWORKS = {
+    "single": by_loop,
     "multiprocessing": by_pool,
     "processes": by_processes,
     "joblib-loky": by_joblib,
@@ -217,6 +236,7 @@ FRAMEWORKS = {
     "ray-actors": by_ray_actors,
     "ray-pool": by_ray_pool,
     "joblib-ray": by_joblib_ray,
+    "spark": by_spark,
 }
 
 

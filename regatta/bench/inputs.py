@@ -1,6 +1,5 @@
 """The inputs of a plan's runs: looked for before the plan starts, made and put in place outside the timers."""
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -88,7 +87,7 @@ def _is_word(point: Point) -> bool:
 
 def _python(cluster: Cluster) -> str:
     """A Python with the nodes' packages on this machine. DataError where there is none."""
-    own = Path(sys.executable) if paths.INSTALLED else paths.PROJECT / ".venv-node/bin/python"
+    own = paths.NODE_PYTHON
     found = Path(cluster.head.python) if cluster.local else own
     if not found.exists():
         raise DataError(

@@ -126,20 +126,28 @@ class Estimate(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Figure(Struct, frozen=True, forbid_unknown_fields=True):
-    """A published time, minutes'seconds'', of a size under a framework with so many workers."""
+    """Of a size under a framework with so many workers: a published `time`, minutes'seconds'', or `speedup`: how many
+    times as fast as one process, where no time is published. Without a size: of any.
+    """
 
     framework: str
-    time: str
+    time: str | None = None
     size: Positive | None = None
     workers: Positive = 1
+    speedup: Annotated[float, Meta(gt=0)] | None = None
 
 
 class PublishedFigures(Struct, frozen=True, forbid_unknown_fields=True):
-    """Other people's figures, on other hardware, for these parameters; `source` says whose."""
+    """Other people's figures, on other hardware, for these parameters; `source` says whose.
+
+    `accuracy` (0 to 1) and `loss`, of the test data: what all of these trainings came to.
+    """
 
     source: str
     figures: tuple[Figure, ...]
     parameters: dict[str, Value] = {}
+    accuracy: Annotated[float, Meta(ge=0, le=1)] | None = None
+    loss: float | None = None
 
 
 class Group(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,20 @@ from typing import Any, TypeVar, get_args
 from msgspec import ValidationError, convert
 
 from regatta import paths
-from regatta.cards.card import Card, Estimate, Generator, Input, Kind, Made, Option, Search, Span, flag, missing
+from regatta.cards.card import (
+    Card,
+    Estimate,
+    Generator,
+    Input,
+    Kind,
+    Made,
+    Option,
+    PublishedFigures,
+    Search,
+    Span,
+    flag,
+    missing,
+)
 from regatta.errors import CardError
 from regatta.options import declaration
 from regatta.options.declaration import OF_PROJECTS
@@ -135,9 +148,15 @@ def _faults(found: Card) -> Iterator[str]:
         if lost := missing(rule.frameworks, found.frameworks):
             yield f"faults[{index}].frameworks: it does not run under {', '.join(lost)}"
     for index, given in enumerate(found.published, 1):
-        for figure in given.figures:
-            if seconds(figure.time) is None:
-                yield f"published[{index}]: '{figure.time}' must be minutes'seconds'', as in 2'25''"
+        yield from (f"published[{index}]: {said}" for said in _of_published(given))
+
+
+def _of_published(given: PublishedFigures) -> Iterator[str]:
+    for figure in given.figures:
+        if figure.time is None and figure.speedup is None:
+            yield f"a figure of {figure.framework} needs a time or a speedup"
+        elif figure.time is not None and seconds(figure.time) is None:
+            yield f"'{figure.time}' must be minutes'seconds'', as in 2'25''"
 
 
 def _of_items(found: Card) -> Iterator[str]:

@@ -35,6 +35,16 @@ def together(card: Card, values: Mapping[str, Value], framework: str | None = No
     return fault(card.faults, whole, framework)
 
 
+def other(card: Card, said: Mapping[str, object]) -> dict[str, str]:
+    """The options, by name, that are not as the card has them anyway; without the one that says how much to do."""
+    known = ((name.replace("-", "_"), str(value)) for name, value in said.items())
+    return {
+        name: value
+        for name, value in known
+        if name not in {card.size, "size"} and not (name in card.options and value == str(card.options[name].default))
+    }
+
+
 def words(card: Card, values: Mapping[str, Value], ranks: int, *, alone: bool = False) -> list[str]:
     """The options as the program's command line has them, in the card's order.
 

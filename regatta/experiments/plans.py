@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from regatta.cards import reading
+from regatta.cards import reading, values
 from regatta.cards.card import Value, Workload
 from regatta.cards.reading import count
 from regatta.errors import PlanError
@@ -197,9 +197,9 @@ def _point(experiment: Experiment, size: int | None, workers: int) -> Point:
 def _of_card(of: Workload, size: int | None, parameters: Mapping[str, Value]) -> list[Published]:
     """The figures that the workload's card has for a size and parameters."""
     return [
-        Published(one.framework, one.workers, reading.seconds(one.time) or 0.0, one.size)
+        Published(one.framework, one.workers, taken, one.size)
         for given in of.card.published
-        if dict(given.parameters) == dict(parameters)
+        if values.other(of.card, given.parameters) == values.other(of.card, parameters)
         for one in given.figures
-        if one.size == size
+        if one.size == size and (taken := reading.seconds(one.time or ""))
     ]

@@ -11,7 +11,7 @@ be written; all else has a default, that of plain ranks:
 - **A driver** that speaks for all ranks, as rank -1 on the head: `driver = True`, and `nodes` has the head. Its end
   is the run's end; other processes end by themselves then.
 - **A service of the cluster** that takes runs (Ray, Spark's master): `served`, `asks` and `open` with a
-  `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
+  `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `pages` for `fab up`,
   `down`, `status` and `dashboard`. `ray/` and `spark/` do so.
 
 Code that answers requests about it on nodes is in `node/` of its folder, code that goes with a run in `run/`. The
@@ -74,12 +74,15 @@ class Page:
     """A web page of a framework's service on the head, and its port there.
 
     `check` proves that it answers at a local port that leads there, and returns what a person reads with its address.
-    Raises LaunchError.
+    Raises LaunchError. `host`: where the port is, if that is not the head's loopback. `passing`: of a run in progress,
+    with which it ends.
     """
 
     name: str
     port: int
     check: Callable[[int], str]
+    host: str | None = None
+    passing: bool = False
 
 
 @dataclass(frozen=True)
@@ -299,9 +302,9 @@ class Framework(abc.ABC):
         """The service that takes its runs, where it is `served`. Raises RegattaError where it cannot be reached."""
         raise NotImplementedError(f"{self.name} has no service")
 
-    def page(self, remote: Remote) -> Page | None:
-        """The web page of its service, for `fab dashboard`."""
-        return None
+    def pages(self, remote: Remote) -> Sequence[Page]:
+        """The web pages of its service and of runs in progress, for `fab dashboard`."""
+        return ()
 
     def stalls(self, remote: Remote, run: str) -> list[str]:
         """Sentences about what a run in progress asks of the service that takes it, and does not get."""

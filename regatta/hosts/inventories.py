@@ -143,7 +143,7 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
     state = _path(values.get("regatta_state", f"{root}/state" if local else "/var/lib/regatta"))
     python = values.get("regatta_python", f"{root}/env/bin/python")
     if local and "regatta_python" not in values:
-        python = sys.executable if paths.INSTALLED else paths.PROJECT / ".venv-node/bin/python"
+        python = paths.NODE_PYTHON
     return Node(
         name=name,
         host=host,

@@ -107,7 +107,9 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     workload = records[0].identity.workload
     silent = len(groups) == 1 and all(r.answer is None for r in records)
     reasons = _reasons(records, silent=silent)
-    differences = () if reasons else tuple(_all_differences(groups))
+    found = [] if reasons else [*_all_differences(groups)]
+    differences = tuple(difference for difference, newer in found if not newer)
+    newer = sorted({clean(difference.path) for difference, newer in found if newer})
     if differences:
         places = len({d.path for d in differences})
         reasons = (f"the answers differ in {places} {'place' if places == 1 else 'places'}",)
@@ -119,6 +121,7 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
         if silent
         else equal,
         *aside,
+        f"Not compared: {', '.join(newer)}, which the code of some runs does not give yet." if newer else "",
         *_overlaps(groups),
         *_unequal(groups),
         *_unused(records[0]),
@@ -149,8 +152,10 @@ def _name(record: Record) -> str:
     return f"{record.identity.framework} run {record.run_id}"
 
 
-def _all_differences(groups: Mapping[str, Sequence[Record]]) -> Iterator[Difference]:
-    """Between every two different answers; a place once for each two labels."""
+def _all_differences(groups: Mapping[str, Sequence[Record]]) -> Iterator[tuple[Difference, bool]]:
+    """Between every two different answers; a place once for each two labels. And whether it is only that a number
+    with a tolerance is new: runs of another release do not give it.
+    """
     distinct: dict[tuple[str, str], Record] = {}
     for label, group in groups.items():
         for r in group:
@@ -162,7 +167,9 @@ def _all_differences(groups: Mapping[str, Sequence[Record]]) -> Iterator[Differe
             place = (d.path, label, other_label)
             if place not in seen:
                 seen.add(place)
-                yield Difference(d.path, d.a, d.b, d.tolerance, _name(one), _name(other))
+                newer = one.identity.release != other.identity.release and answers.ABSENT in (d.a, d.b)
+                newer = newer and d.path in {*one.tolerance, *other.tolerance}
+                yield Difference(d.path, d.a, d.b, d.tolerance, _name(one), _name(other)), newer
 
 
 def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Spread]:

@@ -92,6 +92,23 @@ def crossing(found: Sequence[Task], clock: str) -> float | None:
     return math.exp(math.log(short) + part * math.log(long / short))
 
 
+def first_to_pay(found: Sequence[Task]) -> str:
+    """Say from which length of a task on each configuration beats one process end to end, the shortest first."""
+    configurations = {task.configuration for task in found}
+    lengths = {one: crossing([task for task in found if task.configuration == one], "total") for one in configurations}
+    pays = sorted(
+        (length, one.label) for one, length in lengths.items() if length is not None and math.isfinite(length)
+    )
+    never = sorted(one.label for one, length in lengths.items() if length is not None and math.isinf(length))
+    said = [
+        f"End to end, {', '.join(f'{name} beats one process from {_length(at)} on' for at, name in pays)}."
+        if pays
+        else ""
+    ]
+    said.append(f"No length was long enough for {', '.join(never)}." if never else "")
+    return " ".join(filter(None, said))
+
+
 def _tasks(summary: Summary) -> Iterator[Task]:
     case = summary.case
     length, number = published.length(case), published.size(case)
@@ -147,7 +164,7 @@ def _lengths(summaries: Sequence[Summary]) -> Iterator[Picture]:
             f"{workload}-crossing",
             f"{workload}: from which length on it pays",
             "Above the dashed line it beats one process: circles end to end, diamonds compute. "
-            "Pale: ranks share cores.",
+            f"Pale: ranks share cores. {first_to_pay(found)}",
             specs.CROSSING,
             tuple(_by_clock(rows)),
         )

@@ -6,12 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from regatta.cards import discovery
+from regatta.effort import installed
+from regatta.effort.counted import Effort, efforts
 from regatta.errors import RecordError
 from regatta.program import hint
 from regatta.records import calibration, stats
 from regatta.records.record import Record
 from regatta.records.store import Listing, Store
-from regatta.report import history, regressions, sources, vega
+from regatta.report import effort, history, regressions, sources, vega
 from regatta.report.cases import Case, card_of, cases
 from regatta.report.page import Report
 from regatta.report.summary import summarise
@@ -69,7 +72,14 @@ def _report(folder: Path, run: str | None, only: str | None, against: Path | Non
         against=against.name if against else "",
         broken=(*found.broken, *(earlier.broken if earlier else ())),
         notes=tuple(notes),
+        efforts=tuple(_efforts(found.records)),
     )
+
+
+def _efforts(records: Sequence[Record]) -> Iterator[Effort]:
+    """Of Regatta's own workloads and frameworks that there are runs of."""
+    there = {(record.identity.workload, record.identity.framework) for record in records}
+    return efforts(discovery.ours().values(), installed.here(), effort.first_runs(records), there)
 
 
 def _only(wanted: str, records: Sequence[Record]) -> tuple[Record, ...]:

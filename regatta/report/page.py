@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from regatta.effort.counted import Effort
 from regatta.records import document
 from regatta.records.record import Record
 from regatta.report import (
@@ -15,6 +16,7 @@ from regatta.report import (
     answers,
     charts,
     curves,
+    effort,
     history,
     images,
     overhead,
@@ -52,6 +54,7 @@ class Report:
     broken: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     histories: tuple[history.History, ...] = ()
+    efforts: tuple[Effort, ...] = ()
 
     @property
     def failed(self) -> list[Record]:
@@ -72,6 +75,7 @@ class Report:
                 *tables.phases(self.summaries),
                 *tables.use(self.summaries),
                 *overhead.tables(self.summaries),
+                *([effort.table(self.efforts)] if self.efforts else []),
                 *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
                 *([history.table(self.histories)] if self.histories else []),
                 *([tables.failures(failed)] if (failed := self.failed) else []),
@@ -117,6 +121,7 @@ def render(report: Report) -> str:
         phases=tables.once(tables.phases(report.summaries)),
         use=tables.once(tables.use(report.summaries)),
         overheads=tables.once(overhead.tables(report.summaries)),
+        effort=effort.table(report.efforts) if report.efforts else None,
         changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),

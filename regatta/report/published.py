@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from regatta.cards import reading, values
-from regatta.records.record import Record
+from regatta.cards.card import Figure as CardFigure
+from regatta.cards.card import PublishedFigures
+from regatta.records.record import SINGLE, Record
 from regatta.report.cases import Case, Configuration, card_of
 
 
@@ -14,6 +16,31 @@ class Figure:
 
     seconds: float
     size: int | None
+
+
+@dataclass(frozen=True)
+class Besides:
+    """What was published of a configuration besides its time; None: it was not. `speedup`: over one process."""
+
+    accuracy: float | None
+    loss: float | None
+    speedup: float | None
+
+
+def besides(case: Case) -> Mapping[Configuration, Besides]:
+    """What the workload's card has besides times for the options of a case: accuracy and loss for any size, speed-ups
+    for its own.
+    """
+    own, times = size(case), {**_of_card(case), **figures(case)}
+    found = {}
+    for given, one in _alike(case):
+        at = Configuration(one.workers, one.framework)
+        alone = times.get(Configuration(one.workers, SINGLE))
+        derived = alone.seconds / times[at].seconds if alone and at in times and not at.single else None
+        speedup = (one.speedup if one.size in (None, own) else None) or derived
+        if any(value is not None for value in (given.accuracy, given.loss, speedup)):
+            found[at] = Besides(given.accuracy, given.loss, speedup)
+    return found
 
 
 def figures(case: Case) -> Mapping[Configuration, Figure]:
@@ -86,13 +113,24 @@ def _of_run(run: Record, own: int | None) -> Figure | None:
 
 def _of_card(case: Case) -> Mapping[Configuration, Figure]:
     """The card's figures for the size and options of a case."""
-    card, own, asked = card_of(case.workload), size(case), _said(options_of(case))
+    own = size(case)
     return {
-        Configuration(one.workers, one.framework): Figure(reading.seconds(one.time) or 0.0, one.size)
-        for given in (card.published if card else ())
-        for one in given.figures
-        if card and one.size == own and _said(_parsed(values.words(card, given.parameters, one.workers))) == asked
+        Configuration(one.workers, one.framework): Figure(seconds, one.size)
+        for _, one in _alike(case)
+        if one.size == own and (seconds := reading.seconds(one.time or ""))
     }
+
+
+def _alike(case: Case) -> Iterator[tuple[PublishedFigures, CardFigure]]:
+    """The card's figures for the options of a case, of any size."""
+    card = card_of(case.workload)
+    if card is None:
+        return
+    asked = values.other(card, options_of(case))
+    for given in card.published:
+        for one in given.figures:
+            if values.other(card, _parsed(values.words(card, given.parameters, one.workers))) == asked:
+                yield given, one
 
 
 def options_of(case: Case) -> dict[str, str]:

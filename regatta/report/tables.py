@@ -33,6 +33,10 @@ _PUBLISHED_NOTE = (
     "Ours: end to end, medians. Published: what others measured on other hardware, not compared; those of the plan "
     "paper are of two virtual machines with 4 CPUs and 8 GB of memory each, data in HDFS."
 )
+_BESIDES_NOTE = (
+    "Medians. Accuracy and loss are of the test data, at the end; on synthetic data they say nothing. Speed-up: over "
+    "one process, end to end. Published: on other hardware, and often of more data; not compared."
+)
 BESIDE = "(with other runs)"
 """Stands behind times that were taken while other runs were on the same nodes."""
 NO_ANSWER = "(no answer to compare)"
@@ -104,7 +108,12 @@ def times(summaries: Sequence[Summary]) -> Iterator[Table]:
 
 
 def published(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """One table of all cases that others have published figures of: ours, end to end, and theirs."""
+    """Cases that others have published figures of: ours, end to end, and theirs; then those besides times."""
+    yield from _published_times(summaries)
+    yield from _published_besides(summaries)
+
+
+def _published_times(summaries: Sequence[Summary]) -> Iterator[Table]:
     beside = {id(summary): figures for summary in summaries if (figures := references.figures(summary.case))}
     chosen = [summary for summary in summaries if id(summary) in beside]
     if not chosen:
@@ -130,6 +139,36 @@ def published(summaries: Sequence[Summary]) -> Iterator[Table]:
         tuple(rows),
         _PUBLISHED_NOTE,
     )
+
+
+def _published_besides(summaries: Sequence[Summary]) -> Iterator[Table]:
+    rows = []
+    for summary in summaries:
+        for at, theirs in sorted(references.besides(summary.case).items(), key=lambda found: found[0].order):
+            group = summary.case.group(at.framework, at.workers)
+            if group is not None and summary.case.shown(at):
+                rows.append((references.describe(summary.case, {}), at.label, *_besides(summary, group, theirs)))
+    if rows:
+        whose = [(name, f"{name}, published") for name in ("accuracy", "loss", "speed-up")]
+        yield Table(
+            "published-besides",
+            "Compared with what was published besides times",
+            ("case", "configuration", *(name for names in whose for name in names)),
+            tuple(rows),
+            _BESIDES_NOTE,
+            grouped=True,
+        )
+
+
+def _besides(summary: Summary, group: Group, theirs: references.Besides) -> Iterator[str]:
+    """Ours and theirs of each: accuracy and loss of the test data, speed-up over one process end to end."""
+    for name, value, words in (("accuracy", theirs.accuracy, "{:.1%}"), ("test_loss", theirs.loss, "{:.4f}")):
+        told = [run.answer.get(name) for run in group.runs if run.answer]
+        found = _median([float(one) for one in told if isinstance(one, int | float)])
+        yield from ("–" if one is None else words.format(one).replace("%", " %") for one in (found, value))
+    ratios = (one for one in summary.ratios if one.above == group.configuration and one.below.single)
+    yield texts.times(next((one.speedup for one in ratios if one.clock == "total"), None))
+    yield "–" if theirs.speedup is None else f"{theirs.speedup:.2f}"
 
 
 def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:

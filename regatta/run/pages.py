@@ -18,7 +18,7 @@ class Page:
     """One page: `open` leads a local port to it and gives the address, None where the service is not installed.
 
     `check` proves that something answers at that address, and returns what a person reads with it. `answers` is None
-    until it has been tried.
+    until it has been tried. `passing`: it ends with a run; then it is `over` where it does not answer any more.
     """
 
     name: str
@@ -28,6 +28,8 @@ class Page:
     opened: bool = False
     answers: bool | None = field(default=None)
     rounds: int = 0
+    passing: bool = False
+    over: bool = False
 
 
 def answering(url: str) -> str:
@@ -46,7 +48,7 @@ def turn(pages: Sequence[Page], say: Callable[[str], None]) -> None:
     """Try every page that has not answered yet, and now and then the others; `say` what is new of each."""
     for page in pages:
         page.rounds += 1
-        if page.answers and page.rounds % AGAIN_ROUNDS:
+        if page.over or (page.answers and page.rounds % AGAIN_ROUNDS):
             continue
         try:
             if not page.opened:
@@ -56,7 +58,10 @@ def turn(pages: Sequence[Page], say: Callable[[str], None]) -> None:
                 continue
             about = page.check(page.url)
         except (RegattaError, OSError) as error:
-            if page.answers is not False:
+            page.over = page.passing
+            if page.over and page.answers:
+                say(f"{page.name} has ended")
+            elif page.answers is not False and not page.over:
                 cause = " ".join(str(error).split())
                 say(f"{page.name} does not answer: {cause}; trying again{f' at {page.url}' if page.url else ''}")
             page.answers = False

@@ -78,6 +78,12 @@ class Part:
     secrets: tuple[Secret, ...] = ()
     foreign: str = ""
     files: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+    ranged: bool = False
+    """Whether it has ranges of ports, too."""
+    enabled: str = ""
+    panels: int = 0
+    """Its charts for Grafana."""
 
 
 @functools.cache
@@ -109,6 +115,10 @@ def read(path: Path) -> Part:
         tuple(Secret(name, **value) for name, value in said.get("secrets", {}).items()),
         said.get("foreign", ""),
         tuple(said.get("files", ())),
+        tuple(said.get("ports", ())),
+        "port_ranges" in said,
+        said.get("enabled", ""),
+        sum(len(charts) for charts in said.get("panels", {}).values()),
     )
 
 

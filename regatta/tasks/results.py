@@ -123,6 +123,28 @@ def _margin(typed: str | None) -> dict[str, float]:
     return {} if typed is None else {"at_least": PERCENT.word("--at-least", typed)}
 
 
+@task(help={"workload": "only this workload", "json": JSON_HELP})
+def effort(c: Context, workload: str | None = None, json: bool = False) -> None:
+    """Count what each framework takes: code, packages, services, steps, and what one sees while it works."""
+    from regatta.cards import discovery
+    from regatta.effort import counted, installed
+    from regatta.records.store import Store
+    from regatta.report import effort as tables
+
+    chosen = [discovery.find(workload, Path.cwd())] if workload else [*discovery.ours().values()]
+    layers = Path(inventories.load("inventory/local").head.root) / "layers"
+    first = tables.first_runs(Store(records_dir()).list().records)
+    found = [*counted.efforts(chosen, installed.here(layers), first)]
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.Efforts([shown.Effort(**vars(one)) for one in found]))
+        return
+    table = tables.table(found)
+    print_table([table.columns, *table.rows])
+    print(f"\n{table.note}")
+
+
 @task(positional=["run"], help={"run": RUN_HELP, "json": "print its record (schema: regatta/records/schemas/)"})
 def show(c: Context, run: str, inventory: str | None = None, json: bool = False) -> None:
     """Show one run: its phases, its ranks, the slowest of them, what it has left on its nodes."""

@@ -5,6 +5,7 @@ All that a task needs is imported in it, see `regatta.tasks.runs`.
 
 import contextlib
 import functools
+import itertools
 import sys
 import time
 from collections import Counter
@@ -274,16 +275,18 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
             at = opened.open(to, host=host or "127.0.0.1", local_port=local or tunnels.free_local_port(to))
             return f"http://127.0.0.1:{at}/"
 
-        def of_service(page: Page, local: int | None) -> pages.Page:
+        def of_service(page: Page, local: int | None = None) -> pages.Page:
             def check(url: str) -> str:
                 return page.check(int(url.rstrip("/").rpartition(":")[2]))
 
-            return pages.Page(page.name, lambda: lead(page.port, local=local), check)
+            return pages.Page(page.name, lambda: lead(page.port, page.host, local), check, passing=page.passing)
+
+        def of_services() -> list[Page]:
+            return [page for framework in services.served(remote.cluster) for page in framework.pages(remote)]
 
         wanted = whole("port", port)
-        own = [found for framework in services.served(remote.cluster) if (found := framework.page(remote))]
         known = [
-            *(of_service(page, None if number else wanted) for number, page in enumerate(own)),
+            *(of_service(page, None if number else wanted) for number, page in enumerate(of_services())),
             *(
                 pages.Page(page.title, functools.partial(lead, page.port, page.host), pages.answering)
                 for page in remote.call(head, AskPages()).pages
@@ -299,7 +302,17 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
         for page in known if open else ():
             if page.answers and page.url:
                 webbrowser.open(page.url)
-        opened.keep(KEEP_SECONDS, say, lambda: pages.turn(known, say))
+        rounds = itertools.count(1)
+
+        def again() -> None:
+            """Look at the pages, and now and then for those of runs that have begun."""
+            if next(rounds) % pages.AGAIN_ROUNDS == 0:
+                there = {page.name for page in known if not page.over}
+                with contextlib.suppress(RegattaError):
+                    known.extend(of_service(page) for page in of_services() if page.passing and page.name not in there)
+            pages.turn(known, say)
+
+        opened.keep(KEEP_SECONDS, say, again)
 
 
 @task(help={"json": JSON_HELP})

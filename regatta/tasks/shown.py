@@ -249,8 +249,34 @@ class Probe:
     busy: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Effort:
+    """What a workload takes under a framework; null: not known here. See `regatta.effort.counted.Effort`."""
+
+    workload: str
+    framework: str
+    lines: int | None
+    bare: int | None
+    packages: int | None
+    bytes: int | None
+    services: list[str]
+    ports: int
+    ranged: bool
+    steps: list[str]
+    seconds: float | None
+    seen: list[str]
+
+
+@dataclass(frozen=True)
+class Efforts:
+    """`regatta effort --json`."""
+
+    efforts: list[Effort]
+
+
 TYPES = {
     "bench": Bench,
+    "effort": Efforts,
     "probe": Probe,
     "runs": Runs,
     "queue": Queue,

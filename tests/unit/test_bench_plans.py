@@ -51,8 +51,9 @@ def test_shipped_plans_fit_clusters(name: str, cores: int) -> None:
     plan = load(name)
     points = expand(plan, cores)
     assert plan.about
-    assert all(point.frameworks[0] == "single" for point in points if point.name != "tune-pbt-4-w2")  # Tune only
-    assert all(len(point.frameworks) > 1 for point in points if name not in ("calibrate", "tune"))
+    compared = [point for point in points if name != "bigdl-growing" and point.name != "tune-pbt-4-w2"]  # no single
+    assert all(point.frameworks[0] == "single" for point in compared)
+    assert all(len(point.frameworks) > 1 for point in compared if name not in ("calibrate", "tune"))
     of_every_point = sum(len(point.frameworks) for point in points)
     assert len(order.ordered(plan, points)) == of_every_point * (plan.repeats + plan.warm_ups)
 
@@ -61,6 +62,7 @@ def test_there_are_the_plans_that_the_documentation_names() -> None:
     assert plan_file.shipped() == (
         "batch-scaling",
         "bigdl-cluster",
+        "bigdl-growing",
         "bigdl-jobs",
         "bigdl-local",
         "bigdl-pictures",
@@ -89,6 +91,65 @@ def test_the_paper_has_the_published_minutes() -> None:
     assert points["ppr-7000000-w2"] == {"torch": 1940.0, "ray": 1610.0}
     assert points["digits-240000-w2"] == {"torch": 333.0, "ray": 370.0}
     assert sum(len(published) for published in points.values()) == 19
+
+
+def cells(name: str) -> dict[tuple[object, ...], set[int]]:
+    """Numbers of workers by dataset, model, epochs, whether the batch grows, and the batch that is said."""
+    found: dict[tuple[object, ...], set[int]] = {}
+    for point in expand(load(name), 2):
+        given = point.parameters
+        total = given["batch"] if given.get("scale_batch") else int(given["batch"]) * point.workers
+        key = (given.get("dataset", "mnist"), given["model"], given["epochs"], bool(given.get("scale_batch")), total)
+        found.setdefault(key, set()).add(point.workers)
+    return found
+
+
+def test_all_cells_of_the_study_of_spark_stand_in_plans() -> None:
+    one_machine = cells("bigdl-local")
+    trainings = [("cnn", 1), ("cnn", 2), ("cnn", 5), ("lenet", 1), ("lenet", 10), ("mobilenetv2", 1)]
+    assert one_machine == {
+        **{("mnist", model, epochs, False, 240): {1, 2, 3, 4} for model, epochs in trainings},
+        **{("imdb", "text", epochs, False, 240): {1, 2, 3, 4} for epochs in (1, 10)},
+    }
+    fixed = {**cells("bigdl-cluster"), **cells("bigdl-pictures")}
+    for model, batch, many in (("cnn", 240, (1, 2, 5)), ("mobilenetv2", 48, (1, 2, 4)), ("resnet50", 48, (1,))):
+        assert all(fixed["mnist", model, epochs, False, batch] == {1, 2, 3} for epochs in many)
+    assert all(fixed["patchcamelyon", model, 1, False, 48] == {1, 2, 3} for model in ("cnn", "mobilenetv2"))
+    assert fixed["mnist", "cnn", 1, False, 320] == {1, 2}
+    five = [("mnist", "cnn"), ("mnist", "mobilenetv2"), ("mnist", "resnet50")]
+    five += [("patchcamelyon", "cnn"), ("patchcamelyon", "mobilenetv2")]
+    assert cells("bigdl-growing") == {(*one, 1, True, 320): {1, 2, 3} for one in five}
+    for name, shown in (("bigdl-local", 32), ("bigdl-growing", 15)):
+        points = expand(load(name), 2)
+        assert sum("spark" in point.published for point in points) == shown
+        factors = {round(point.published_size["spark"] / (point.size or 1), 1) for point in points}
+        assert len(factors) == 1, f"{name}: one factor for a whole figure, not {factors}"
+
+
+def test_plans_have_the_published_sizes() -> None:
+    paper = {(point.workload, point.size, point.workers) for point in expand(load("paper"), 4)}
+    assert {("stars", 4_000_000, 4), ("digits", 240_000, 4), ("digits", 100_000, 4)} <= paper
+    under: dict[tuple[str, int | None], set[str]] = {}
+    for point in expand(load("spectrum-published"), 4):
+        under.setdefault((point.workload, point.size), set()).update(point.frameworks)
+    for workload, size in (("perfect", 100_000), ("cube", 400), ("pi", 1_000_000_000)):
+        assert under[workload, size] >= {
+            "single",
+            "multiprocessing",
+            "ray",
+            "ray-pool",
+            "dask",
+            "mpi",
+            "zeromq",
+            "spark",
+        }
+
+
+def test_published_figures_are_those_of_the_same_options_however_they_are_said() -> None:
+    points = {point.name: point.published for point in expand(load("spectrum-published"), 4)}
+    assert points["published-loop-100000-w4"] == {"single": 258.87, "multiprocessing": 74.22}
+    assert points["published-processes-100000-w4"] == {"single": 258.87, "processes": 143.59}
+    assert points["published-numba-100000-w4"] == {}
 
 
 def test_points() -> None:
@@ -232,7 +293,7 @@ def test_more_repeats_go_on_with_the_same_set_and_other_parameters_do_not() -> N
     assert len(others | {digest('cache = "cold"' + SMALL)}) == 5
 
 
-ONCE = {"demo", "spectrum-published", "bigdl-pictures"}
+ONCE = {"demo", "spectrum-published", "bigdl-growing", "bigdl-pictures"}
 """Plans that show times and give no verdict: of runs that take long, or that are only shown."""
 
 

@@ -19,7 +19,7 @@ from regatta.bench.findings import findings, lines
 from regatta.bench.runner import Bench
 from regatta.bench.survey import check_room, survey
 from regatta.bench.view import View
-from regatta.errors import RecordError, RunError
+from regatta.errors import PlanError, RecordError, RunError
 from regatta.experiments import job
 from regatta.experiments.plan_file import load
 from regatta.experiments.plans import expand
@@ -259,6 +259,17 @@ workers: {{hosts: {{away: }}}}
 all:
   vars: {{ansible_host: 127.0.0.1, ansible_port: 1, cluster_address: 127.0.0.1, regatta_root: {root}}}
 """
+
+
+def test_frameworks_that_a_cluster_has_not_are_left_out_and_named(fab: Fab) -> None:
+    text = PLAN.replace('["torch"]', '["torch", "spark"]')
+    with contextlib.closing(Remote(inventories.load(str(fab.inventory)))) as here:
+        found = survey(here, load(str(fab.plan("mine", text))), fab.results)
+        assert {entry.framework for entry in found.left} == {"single", "torch"}
+        (said,) = found.notes
+        assert said.startswith("spark is left out: ") and "spark_enabled: true" in said
+        with pytest.raises(PlanError, match="spark is left out"):
+            survey(here, load(str(fab.plan("none", PLAN.replace('["torch"]', '["spark"]')))), fab.results)
 
 
 def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(

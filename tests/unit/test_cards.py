@@ -69,6 +69,7 @@ def put(root: Path, name: str, text: str) -> None:
             "there is no 'trainings'; there is function, items, parallel, search, training",
         ),
         ({"published": [{"source": "x", "figures": [{"framework": "ray", "time": "2:25"}]}]}, "published[1]: '2:25'"),
+        ({"published": [{"source": "x", "figures": [{"framework": "ray"}]}]}, "ray needs a time or a speedup"),
     ],
 )
 def test_faults_are_named_where_they_are(table: dict[str, Any], said: str) -> None:

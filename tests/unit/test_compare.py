@@ -514,3 +514,16 @@ def test_a_program_that_prints_no_answer_is_timed_and_stands_beside_no_others() 
     assert found.spreads["total"]["torch"].n == 2
     assert found.words[0].startswith("No answer was printed")
     assert not compare({"torch": silent, "ray": [structs.replace(made("ray", "r"), answer=None)]}).comparable
+
+
+def test_a_number_that_newer_code_adds_is_not_compared_and_named() -> None:
+    new = {"answer": {"sum": 1.0, "test_loss": 0.5}, "tolerance": {"sum": 0.01, "test_loss": 0.1}}
+    old = {"answer": {"sum": 1.0}, "tolerance": {"sum": 0.01}}
+    later = structs.replace(made("ray", "r1").identity, release="def")
+    runs = {"torch": [made("torch", "t1", **old)], "ray": [made("ray", "r1", **new, identity=later)]}
+    result = compare(runs)
+    assert result.comparable
+    assert "Not compared: test_loss, which the code of some runs does not give yet." in result.words
+    assert not compare({"torch": [made("torch", "t1", **old)], "ray": [made("ray", "r1", **new)]}).comparable
+    worse = {**new, "answer": {"sum": 2.0, "test_loss": 0.5}}
+    assert not compare({**runs, "ray": [made("ray", "r1", **worse, identity=later)]}).comparable

@@ -19,6 +19,8 @@ class Moody(http.server.ThreadingHTTPServer):
     """Closes as many connections without an answer as the test sets, then answers."""
 
     closes = 0
+    status = 200
+    says: object = {"version": "4"}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -30,8 +32,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
             return
-        body = json.dumps({"version": "4"}).encode()
-        self.send_response(401 if self.path == "/" else 200)
+        body = json.dumps(self.server.says).encode()
+        self.send_response(401 if self.path == "/" else self.server.status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -84,6 +86,31 @@ def test_each_page_is_tried_on_its_own_and_again(server: Moody) -> None:
     for _ in range(pages.AGAIN_ROUNDS):
         pages.turn(known, lost.append)
     assert sorted(line.split()[0] for line in lost) == ["first", "second", "third"]
+
+
+def test_the_page_of_a_run_ends_with_it_and_is_not_tried_again(server: Moody) -> None:
+    url = f"http://127.0.0.1:{server.server_port}/"
+    known = [pages.Page("job", lambda: url, pages.answering, passing=True)]
+    said: list[str] = []
+    pages.turn(known, said.append)
+    server.closes = 10**6
+    for _ in range(3 * pages.AGAIN_ROUNDS):
+        pages.turn(known, said.append)
+    assert said == [f"job: {url}", "job has ended"]
+    never = [pages.Page("other", lambda: url, pages.answering, passing=True)]
+    pages.turn(never, said.append)
+    assert never[0].over and len(said) == 2
+
+
+def test_the_line_of_rays_dashboard_says_why_it_has_no_charts(server: Moody) -> None:
+    api = JobApi(server.server_port, "token", "lab")
+    server.says = {"result": True, "data": {"grafanaHost": "http://charts.test:3000"}}
+    assert api.charts() == ""
+    server.says = {"result": True, "data": {"grafanaHost": "DISABLED"}}
+    assert "grafana_package_source" in api.charts() and "ray_grafana_url" in api.charts()
+    server.status = 500  # as Ray's dashboard answers
+    server.says = {"result": False, "msg": "Grafana healthcheck failed", "data": {"exception": "refused"}}
+    assert "does not answer" in api.charts()
 
 
 def test_the_job_api_is_asked_again_where_it_closed_a_connection(server: Moody) -> None:

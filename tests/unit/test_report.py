@@ -23,6 +23,7 @@ from regatta.report import (
     images,
     make,
     overhead,
+    published,
     regressions,
     searches,
     show,
@@ -203,22 +204,58 @@ def of_paper(framework: Framework, *, size: int, series: Series | None = None) -
 
 def test_published_times_stand_beside_runs_of_the_same_size() -> None:
     runs = [of_paper(framework, size=100_000) for framework in ("single", "torch", "ray")]
-    (table,) = tables.published(summarise(cases([*runs, *kept.records()])))
+    table, _ = tables.published(summarise(cases([*runs, *kept.records()])))
     assert table.columns == ("case", "single/2", "torch × 2", "torch × 2, published", "ray × 2", "ray × 2, published")
     (row,) = table.rows
     assert row[0] == "stars, 100,000 rows, epochs=3, batch=128"
     assert (row[3], row[5]) == ("2'25''", "2'50''")
     assert row[2] == texts.seconds(runs[1].phases.total)
-    assert list(tables.published(summarise(cases([of_paper("torch", size=100_001)])))) == []
+    assert [one.name for one in tables.published(summarise(cases([of_paper("torch", size=100_001)])))] == [
+        "published-besides"
+    ]
 
 
 def test_a_scaled_run_is_labelled_so() -> None:
     series = Series("s", 1, 1, "mine", "s", "stars", published=5100.0, published_size=4_000_000)
-    (table,) = tables.published(summarise(cases([of_paper("torch", size=400_000, series=series)])))
+    table, _ = tables.published(summarise(cases([of_paper("torch", size=400_000, series=series)])))
     (row,) = table.rows
     assert row[0].endswith(", scaled: published of 4,000,000")
     assert row[0].startswith("stars, 400,000 rows")
     assert row[-1] == "1:25'00''"
+
+
+def test_published_accuracy_and_loss_stand_beside_ours() -> None:
+    runs = [of_paper(framework, size=300_000) for framework in ("single", "torch", "ray")]
+    right = [structs.replace(run, answer={"accuracy": 0.5, "test_loss": 0.25}) for run in runs]
+    (table,) = tables.published(summarise(cases(right)))
+    assert [row[1] for row in table.rows] == ["torch × 2", "ray × 2"]
+    assert table.rows[0][2:6] == ("50.0 %", "93.7 %", "0.2500", "–")
+
+
+def of_cube(framework: Framework, seconds: float, repeat: int) -> Record:
+    """A run of the cube with four workers that took so long."""
+    made = kept.again(kept.one("stars", framework), f"cube-{framework}-{repeat}", times=seconds, count=repeat)
+    options = ["--edge=250", "--method=loop", "--chunk=1"]
+    named = structs.replace(made.identity, workload="cube", parameters={"workers": 4, "options": options})
+    return structs.replace(made, identity=named, answer={"sum": 1})
+
+
+def test_a_published_speedup_stands_beside_ours_at_any_size() -> None:
+    runs = [of_cube(framework, 1.0, repeat) for framework in ("single", "ray") for repeat in range(1, 4)]
+    (table,) = tables.published(summarise(cases(runs)))
+    assert table.name == "published-besides"
+    (row,) = table.rows
+    assert row[1] == "ray × 4" and row[-1] == "3.00" and row[-2] != "–"
+
+
+def test_a_speedup_follows_from_published_times() -> None:
+    options = ["--pictures=10"]
+    run = kept.one("stars", "ray")
+    named = structs.replace(run.identity, workload="render-words", parameters={"workers": 4, "options": options})
+    (case,) = cases([structs.replace(run, identity=named)])
+    found = published.besides(case)
+    assert found[Configuration(4, "multiprocessing")].speedup == pytest.approx(40 / 11)
+    assert Configuration(4, "single") not in found
 
 
 def test_all_cases_are_in_one_chart_with_published_times_of_the_same_size() -> None:

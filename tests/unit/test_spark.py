@@ -4,6 +4,7 @@ import http.server
 import json
 import re
 import shlex
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -103,6 +104,26 @@ def test_what_a_master_says(master: dict[str, Any], monkeypatch: pytest.MonkeyPa
     assert "does not answer" in spark.state({})["problem"]
     monkeypatch.setattr(spark, "CONF", str(tmp_path / "none"))
     assert not spark.state({})["installed"]
+
+
+def test_the_pages_of_jobs_are_at_ports_where_a_driver_listens(
+    master: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    port = json.loads((tmp_path / "spark.json").read_text())["page"]
+    assert spark.pages({}) == {"address": "", "ports": []}
+    monkeypatch.setattr(spark, "JOBS", 2)
+    (tmp_path / "spark.json").write_text(json.dumps({"page": port, "jobs": ["127.0.0.1", port - 1]}))
+    assert spark.pages({})["address"] == "127.0.0.1" and port in spark.pages({})["ports"]
+    page = sparkservice._of_job("127.0.0.1", port, ["mine"])
+    assert page.name == "Spark job mine" and page.passing and page.check(port) == ""
+    assert sparkservice._of_job("127.0.0.1", port, ["mine", "other"]).name == f"Spark job at port {port}"
+    monkeypatch.setattr(sparkservice, "ANSWER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        assert page.check(busy.getsockname()[1]) == ""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        gone = closed.getsockname()[1]
+    with pytest.raises(OSError, match="refused"):
+        page.check(gone)
 
 
 @pytest.fixture

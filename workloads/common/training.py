@@ -26,12 +26,12 @@ from workloads.common.ranks import Ranks
 Batch = Callable[[Tensor], "tuple[Tensor, Tensor]"]
 """Rows int64 (k,) -> the inputs (k, ...) and targets (k, ...) of these rows, ready for the model and the loss."""
 
-TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
+TOLERANCE = {"accuracy": 0.01, "right": 1e9, "test_loss": 0.01, "losses": 0.01, "weights": 0.1}
 """Differences that are allowed between runs of equal global batches; where the number of ranks is equal too, nothing
 does.
 """
 
-_APPROXIMATE = {"accuracy": 0.1, "losses": 0.3, "weights": 1.0}
+_APPROXIMATE = {"accuracy": 0.1, "test_loss": 0.3, "losses": 0.3, "weights": 1.0}
 """Where gradients are approximated: 0.07 of a loss of 1.1 was seen."""
 _SEED_STRIDE = 1_000_003
 _BATCHES_AT_ONCE = 32
@@ -133,6 +133,10 @@ class Work:
     ranks: Ranks
 
 
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Takes scores and targets of k rows; gives their mean loss, ()."""
+Right = Callable[[Tensor, Tensor], Tensor]
+"""Takes scores and targets of k rows; gives k truths, of any shape."""
 After = Callable[[int], object]
 """Is called with the number of each epoch that has ended, from 1."""
 
@@ -218,18 +222,12 @@ class Way:
         """See :func:`fit`."""
         return fit(work, after)
 
-    def count_right(
-        self,
-        model: nn.Module,
-        right_of: Callable[[Tensor, Tensor], Tensor],
-        batch_of: Batch,
-        rows: int,
-        ranks: Ranks,
-        at_once: int = TEST_ROWS,
-    ) -> int:
-        """See :func:`count_right`."""
-        right: int = count_right(model, right_of, batch_of, rows, ranks, at_once)
-        return right
+    def evaluate(
+        self, model: nn.Module, measures: tuple[Loss, Right], test: tuple[Batch, int], ranks: Ranks, at_once: int
+    ) -> tuple[int, float]:
+        """See :func:`evaluate`."""
+        found: tuple[int, float] = evaluate(model, measures, test, ranks, at_once)
+        return found
 
     def weighed(self, model: nn.Module) -> tuple[float, str]:
         """:func:`norm` and :func:`checksum`, the same on all ranks."""
@@ -247,8 +245,8 @@ class Way:
 def train_and_test(  # noqa: PLR0913 (all that a training is made of)
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    loss_of: Callable[[Tensor, Tensor], Tensor],
-    right_of: Callable[[Tensor, Tensor], Tensor],
+    loss_of: Loss,
+    right_of: Right,
     train: tuple[Batch, int],
     test: tuple[Batch, int],
     schedule: Schedule,
@@ -256,9 +254,10 @@ def train_and_test(  # noqa: PLR0913 (all that a training is made of)
     test_rows: int = TEST_ROWS,
     way: Way | None = None,
 ) -> dict[str, Any]:
-    """:func:`fit`, then :func:`count_right`, on (batches, rows) each: {"answer", "checksum" of the weights, "said"}.
+    """:func:`fit`, then :func:`evaluate`, on (batches, rows) each: {"answer", "checksum" of the weights, "said"}.
 
-    `answer`: ``tests`` and ``right`` in rows, ``accuracy`` 0 to 1, ``losses`` of the epochs, ``weights``: their norm.
+    `answer`: ``tests`` and ``right`` in rows, ``accuracy`` 0 to 1, ``test_loss``: the mean of the test rows,
+    ``losses`` of the epochs, ``weights``: their norm.
     `way`: how the ranks share the training, where they do not exchange gradients at each step.
     """
     place, way = device(ranks), way or Way()
@@ -271,44 +270,48 @@ def train_and_test(  # noqa: PLR0913 (all that a training is made of)
 
         return batch_of if place.type == "cpu" else there
 
-    def tested() -> int:
-        return way.count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
+    def tested() -> tuple[int, float]:
+        return way.evaluate(model, (loss_of, right_of), (on(test[0]), test[1]), ranks, test_rows)
 
     def after(epoch: int) -> None:
         """Tell how good the model is by now."""
         if schedule.test_every and epoch % schedule.test_every == 0:
             with events.phase("test"):
-                right = tested()
+                right, _ = tested()
             model.train()
             events.progress("accuracy", epoch, schedule.epochs, accuracy=right / test[1])
 
     losses = way.fit(Work(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks), after)
-    right = tested()
+    right, loss = tested()
     weights, seal = way.weighed(model)
-    answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "losses": losses, "weights": weights}
+    answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "test_loss": loss, "losses": losses}
+    answer["weights"] = weights
     return {"answer": {**answer, **way.answer()}, "checksum": seal, "said": way.said()}
 
 
 @torch.no_grad()
-def count_right(
+def evaluate(
     model: nn.Module,
-    right_of: Callable[[Tensor, Tensor], Tensor],
-    batch_of: Batch,
-    rows: int,
+    measures: tuple[Loss, Right],
+    test: tuple[Batch, int],
     ranks: Ranks,
     at_once: int = TEST_ROWS,
-) -> int:
-    """Return how many of the rows the model gets right, over all ranks; each row is counted once, on one of them.
+) -> tuple[int, float]:
+    """Return how many of the rows the model gets right, and their mean loss, over all ranks.
 
-    `right_of` takes scores and targets of k rows, `at_once` at most, and gives k truths, of any shape.
+    `test`: batches, of `at_once` rows at most, and how many rows there are. Each row counts once, on one of the ranks.
     """
     model.eval()
+    (loss_of, right_of), (batch_of, rows) = measures, test
     mine = torch.arange(ranks.rank, rows, ranks.world)
-    right = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
+    found = torch.zeros(2, dtype=torch.float64, device=next(model.parameters()).device)
     for chosen in mine.split(at_once):
         inputs, targets = batch_of(chosen)
-        right += right_of(model(inputs), targets).sum()
-    return round(summed(right, ranks))
+        scores = model(inputs)
+        found[0] += right_of(scores, targets).sum()
+        found[1] += loss_of(scores, targets) * len(targets)
+    right, loss = summed_all(found, ranks)
+    return round(right), loss / rows
 
 
 def norm(model: nn.Module) -> float:
@@ -347,7 +350,10 @@ def combine(parts: Sequence[dict[str, Any]], what: str) -> tuple[dict[str, Any],
     if any(part["checksum"] != checksum for part in parts):
         raise RuntimeError("the ranks ended with different weights")
     epochs = [f"  epoch {epoch}: loss {loss:.4f}" for epoch, loss in enumerate(answer["losses"], 1)]
-    right = f"{answer['right']:,} of {answer['tests']:,} test {what} are right: {100 * answer['accuracy']:.2f} %"
+    right = (
+        f"{answer['right']:,} of {answer['tests']:,} test {what} are right: {100 * answer['accuracy']:.2f} %; "
+        f"test loss {answer['test_loss']:.4f}"
+    )
     return answer, [*epochs, right, *parts[0]["said"], f"weights {checksum}"]
 
 
@@ -366,10 +372,15 @@ def share_buffers(model: nn.Module, ranks: Ranks) -> None:
 
 def summed(value: Tensor, ranks: Ranks) -> float:
     """The sum of all ranks' values, ()."""
-    here = value.cpu()
+    return summed_all(value.reshape(1), ranks)[0]
+
+
+def summed_all(values: Tensor, ranks: Ranks) -> list[float]:
+    """The sum of all ranks' values, (k,), for each of the k."""
+    here = values.cpu()
     if ranks.world > 1:
         dist.all_reduce(here)
-    return float(here)
+    return [float(one) for one in here]
 
 
 def _identity(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, ranks: Ranks) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.tf_digits import networks, rows
 
-TOLERANCE = {"accuracy": 0.02, "right": 1e9, "losses": 0.01, "weights": 0.05}
+TOLERANCE = {"accuracy": 0.02, "right": 1e9, "test_loss": 0.01, "losses": 0.01, "weights": 0.05}
 """Differences that are allowed between the libraries, which round the same sums otherwise: rounding grows with every
 step.
 """
@@ -78,16 +78,17 @@ class Part:
         tests = len(drawn.test_labels)
         mine = np.arange(ranks.rank, tests, ranks.world)
         chosen = [mine[first : first + TEST_ROWS] for first in range(0, len(mine), TEST_ROWS)]
-        found = sum(trainer.right(drawn.test_pixels[some], drawn.test_labels[some]) for some in chosen)
-        right = round(trainer.total([found])[0])
+        found = [trainer.evaluate(drawn.test_pixels[some], drawn.test_labels[some]) for some in chosen]
+        right, loss = trainer.total([float(sum(one)) for one in zip((0, 0.0), *found, strict=True)])
         weights = trainer.weights()
         answer = {
             "pictures": len(drawn.labels),
             "synthetic": options.network == "pictures" or options.data == rows.GENERATED,
             "parameters": networks.size(weights),
             "tests": tests,
-            "right": right,
+            "right": round(right),
             "accuracy": right / tests,
+            "test_loss": loss / tests,
             "losses": losses,
             "weights": networks.norm(weights),
         }
@@ -107,6 +108,7 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
     return answer, [
         f"tf-digits: {answer['pictures']:,} {kind}, {answer['parameters']:,} weights",
         *(f"  epoch {epoch}: loss {loss:.4f}" for epoch, loss in enumerate(answer["losses"], 1)),
-        f"{answer['right']:,} of {answer['tests']:,} test pictures are right: {100 * answer['accuracy']:.2f} %",
+        f"{answer['right']:,} of {answer['tests']:,} test pictures are right: {100 * answer['accuracy']:.2f} %; "
+        f"test loss {answer['test_loss']:.4f}",
         f"weights {checksum}",
     ]

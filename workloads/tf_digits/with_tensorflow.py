@@ -24,22 +24,23 @@ class Trainer:
         pictures = tf.TensorSpec((None, network.side, network.side, network.colours), tf.uint8)
         labels = tf.TensorSpec((None,), tf.uint8)
         self._step = tf.function(self._learn, autograph=False, input_signature=(pictures, labels))
-        self._count = tf.function(self._right, autograph=False, input_signature=(pictures, labels))
+        self._test = tf.function(self._evaluate, autograph=False, input_signature=(pictures, labels))
         self._sum = tf.function(lambda own: mirrored.run(lambda one: mirrored.summed([one])[0], own), autograph=False)
 
     def trace(self) -> None:
         """Make the graphs of a step and of a test."""
         self._step.get_concrete_function()
-        self._count.get_concrete_function()
+        self._test.get_concrete_function()
         self.total([0.0])
 
     def learn(self, pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> Any:
         """Take a step; gives the mean loss of these rows on this rank, which may not be known yet."""
         return self._step(_pictures(pixels), labels)
 
-    def right(self, pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> int:
-        """Of how many rows the class is found."""
-        return int(self._count(_pictures(pixels), labels))
+    def evaluate(self, pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> tuple[int, float]:
+        """Of how many rows the class is found, and the sum of their losses."""
+        right, loss = self._test(_pictures(pixels), labels)
+        return int(right), float(loss)
 
     def total(self, numbers: list[float]) -> list[float]:
         """The sums of numbers over all ranks."""
@@ -54,19 +55,17 @@ class Trainer:
 
     def _replica(self, pictures: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                labels=tf.cast(labels, tf.int32), logits=self._scores(pictures)
-            )
-            loss = tf.reduce_mean(losses)
+            loss = tf.reduce_mean(_losses(self._scores(pictures), labels))
         gradients = mirrored.summed(tape.gradient(loss, self._weights))
         for weight, moved, gradient in zip(self._weights, self._moved, gradients, strict=True):
             moved.assign(self._momentum * moved + gradient / self._world)
             weight.assign_sub(self._rate * moved)
         return loss
 
-    def _right(self, pictures: Any, labels: Any) -> Any:
-        found = tf.argmax(self._scores(pictures), 1, output_type=tf.int32)
-        return tf.reduce_sum(tf.cast(found == tf.cast(labels, tf.int32), tf.int32))
+    def _evaluate(self, pictures: Any, labels: Any) -> Any:
+        scores = self._scores(pictures)
+        found = tf.argmax(scores, 1, output_type=tf.int32) == tf.cast(labels, tf.int32)
+        return tf.reduce_sum(tf.cast(found, tf.int32)), tf.reduce_sum(_losses(scores, labels))
 
     def _scores(self, pictures: Any) -> Any:
         nn, convolutions = tf.nn, len(self._network.convolutions)
@@ -81,6 +80,10 @@ class Trainer:
             made = nn.relu(tf.matmul(made, weight) + bias)
         weight, bias = pairs[-1]
         return tf.matmul(made, weight) + bias
+
+
+def _losses(scores: Any, labels: Any) -> Any:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.cast(labels, tf.int32), logits=scores)
 
 
 def _pictures(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -43,10 +43,12 @@ class Trainer:
         self._optimizer.step()
         return loss.detach()
 
-    def right(self, pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> int:
-        """Of how many rows the class is found."""
+    def evaluate(self, pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> tuple[int, float]:
+        """Of how many rows the class is found, and the sum of their losses."""
         with torch.no_grad():
-            return int((self._module(_pictures(pixels)).argmax(1) == torch.from_numpy(labels)).sum())
+            scores, wanted = self._module(_pictures(pixels)), torch.from_numpy(labels).long()
+            loss = nn.functional.cross_entropy(scores, wanted, reduction="sum")
+            return int((scores.argmax(1) == wanted).sum()), float(loss)
 
     def total(self, numbers: list[float]) -> list[float]:
         """The sums of numbers over all ranks."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.functional import cross_entropy
 
 from workloads.common import training
 from workloads.common.ranks import Ranks
@@ -43,11 +44,11 @@ def train(
         for chosen in training.rows_of_rank(rows, epoch, seed, Ranks()).split(batch):
             inputs, targets = batch_of(chosen)
             optimizer.zero_grad(set_to_none=True)
-            loss = torch.nn.functional.cross_entropy(trained(inputs), targets)
+            loss = cross_entropy(trained(inputs), targets)
             loss.backward()
             optimizer.step()
             total += float(loss.detach()) * len(chosen)
-        right = training.count_right(trained, _right, test_of, tests, Ranks())
+        right, _ = training.evaluate(trained, (cross_entropy, _right), (test_of, tests), Ranks())
         _keep(folder / STATE, epoch + 1, trained, optimizer)
         yield {"accuracy": right / tests, "loss": total / rows}
 

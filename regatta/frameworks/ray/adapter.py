@@ -80,9 +80,9 @@ class Ray(Framework):
         """See `Framework`."""
         return of_cluster.opened(remote)
 
-    def page(self, remote: Remote) -> Page:
+    def pages(self, remote: Remote) -> tuple[Page, ...]:
         """See `Framework`."""
-        return of_cluster.dashboard(remote)
+        return (of_cluster.dashboard(remote),)
 
     def stalls(self, remote: Remote, run: str) -> list[str]:
         """See `Framework`."""

@@ -133,9 +133,9 @@ class Spark(Framework):
         """See `Framework`."""
         return of_cluster.opened(remote)
 
-    def page(self, remote: Remote) -> Page | None:
+    def pages(self, remote: Remote) -> tuple[Page, ...]:
         """See `Framework`."""
-        return of_cluster.page(remote)
+        return of_cluster.pages(remote)
 
     def stalls(self, remote: Remote, run: str) -> list[str]:
         """See `Framework`."""

@@ -1,6 +1,7 @@
 """Spark on a cluster as what takes runs: its master, asked on the head."""
 
 import contextlib
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ FOREIGN = "spark_master"
 NONE = f"it has no Spark: set spark_enabled: true in its group_vars/all.yml, and '{about_hosts('provision')}' makes one"
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
+ANSWER_SECONDS = 5.0
 STALL_SECONDS = 1.8
 
 State = Mapping[str, Any]
@@ -99,13 +101,33 @@ def opened(remote: Remote) -> Iterator[JobService]:
     yield SparkService(remote)
 
 
-def page(remote: Remote) -> Page | None:
-    """The master's page; None where it was not provisioned to its end."""
+def pages(remote: Remote) -> tuple[Page, ...]:
+    """The master's page, and those of jobs in progress; none where it was not provisioned to its end."""
     service = SparkService(remote)
     try:
-        port = int(service.look()["page"])
+        said = service.look()
+        jobs = remote.call(remote.cluster.head, CallFramework("spark.master.pages"), timeout=15)
     except LaunchError:
-        return None
+        return ()
+    names = [clean(one["name"]) for one in said["applications"]]
+    return (_of_master(service, int(said["page"])), *(_of_job(jobs["address"], port, names) for port in jobs["ports"]))
+
+
+def _of_job(address: str, port: int, names: Sequence[str]) -> Page:
+    """The page of a job; it is called by its name where no other is in progress."""
+
+    def check(at: int) -> str:
+        with contextlib.closing(socket.create_connection(("127.0.0.1", at), ANSWER_SECONDS)) as sock:
+            sock.sendall(f"HEAD /jobs/ HTTP/1.0\r\nHost: 127.0.0.1:{at}\r\n\r\n".encode())
+            with contextlib.suppress(TimeoutError):  # a busy driver: it listens still
+                if not sock.recv(1):
+                    raise LaunchError("it has ended")
+        return ""
+
+    return Page(f"Spark job {names[0] if len(names) == 1 else f'at port {port}'}", port, check, address, passing=True)
+
+
+def _of_master(service: SparkService, port: int) -> Page:
 
     def check(_port: int) -> str:
         if problem := service.look()["problem"]:

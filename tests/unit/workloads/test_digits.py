@@ -94,6 +94,7 @@ def test_handwritten_digits_are_learned() -> None:
     assert (run.answer["images"], run.answer["tests"]) == (1498, 299)
     assert run.answer["accuracy"] >= 0.95
     assert run.answer["losses"][-1] < run.answer["losses"][0] / 5
+    assert 0 < run.answer["test_loss"] < run.answer["losses"][0] / 5
 
 
 def test_real_digits_of_mnist_are_learned(mnist: Path) -> None:
@@ -143,6 +144,7 @@ def test_one_process_with_the_same_global_batch_learns_the_same(two: Ended) -> N
     alone = python(*DIGITS, *SMALL, "--batch=128")
     assert alone.answer["losses"] == pytest.approx(two.answer["losses"], abs=1e-4)
     assert alone.answer["tests"] == two.answer["tests"]
+    assert alone.answer["test_loss"] == pytest.approx(two.answer["test_loss"], abs=1e-4)
 
 
 def test_a_model_that_is_tested_on_its_way_learns_the_same(two: Ended, tmp_path: Path) -> None:

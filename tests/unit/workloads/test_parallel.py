@@ -44,7 +44,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> None:
     for name, values in one["state"].items():
         if not name.endswith("num_batches_tracked"):
             assert other["state"][name] == pytest.approx(values, abs=1e-5), name
-    for name in ("losses", "weights", "right"):
+    for name in ("losses", "test_loss", "weights", "right"):
         assert other[name] == pytest.approx(one[name], abs=1e-4), name
 
 

@@ -148,7 +148,8 @@ def test_two_jobs_a_step_make_the_same_weights(words: tuple[str, ...], spark: di
     first, _ = ranks(words, 2, TMPDIR=str(tmp_path))
     run = under(spark, tmp_path, *words, "--parallel=jobs", "--framework=spark")
     assert run.status == 0, run.out + run.err
-    assert weights(run) == weights(first) and run.answer == first.answer
+    assert weights(run) == weights(first)
+    assert run.answer == {**first.answer, "test_loss": pytest.approx(first.answer["test_loss"])}
     refused = python(*words, "--parallel=jobs", "--framework=torch")
     assert refused.status == 2 and "the jobs are Spark's" in refused.of("error")[0]["message"]
 

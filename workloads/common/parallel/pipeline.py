@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from workloads.common import events, training
 from workloads.common.events import BadInput
@@ -56,24 +55,27 @@ class Pipeline(training.Way):
                 after(epoch + 1)
         return losses
 
-    def count_right(
+    def evaluate(
         self,
         model: nn.Module,
-        right_of: Callable[[Tensor, Tensor], Tensor],
-        batch_of: training.Batch,
-        rows: int,
+        measures: tuple[training.Loss, training.Right],
+        test: tuple[training.Batch, int],
         ranks: Ranks,
-        at_once: int = training.TEST_ROWS,
-    ) -> int:
-        """See :func:`training.count_right`: the rows go through all stages, and the last one counts."""
+        at_once: int,
+    ) -> tuple[int, float]:
+        """See :func:`training.evaluate`: the rows go through all stages, and the last one counts."""
         if self._stage is None:
-            return super().count_right(model, right_of, batch_of, rows, ranks, at_once)
-        right = torch.zeros((), dtype=torch.float64)
+            return super().evaluate(model, measures, test, ranks, at_once)
+        (loss_of, right_of), (batch_of, rows) = measures, test
+        found = torch.zeros(2, dtype=torch.float64)
         for chosen in torch.arange(rows).split(at_once):
             scores = self._stage.scores(chosen, batch_of)
             if scores is not None:
-                right += right_of(scores, batch_of(chosen)[1]).sum().cpu()
-        return round(training.summed(right, ranks))
+                targets = batch_of(chosen)[1]
+                found[0] += right_of(scores, targets).sum().cpu()
+                found[1] += loss_of(scores, targets).cpu() * len(chosen)
+        right, loss = training.summed_all(found, ranks)
+        return round(right), loss / rows
 
     def weighed(self, model: nn.Module) -> tuple[float, str]:
         """See :class:`training.Way`: each rank is shown each tensor by the one that has it."""

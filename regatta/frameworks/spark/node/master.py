@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from typing import Any, Dict
 
@@ -19,6 +20,9 @@ HISTORY = "regatta-spark-history.service"
 HISTORY_SECONDS = 12 * 3600
 """A history server that was not stopped ends by itself."""
 TIMEOUT_SECONDS = 5.0
+JOBS = 65
+"""Ports of drivers' pages, as many as Spark tries (spark.port.maxRetries)."""
+LISTEN_SECONDS = 0.5
 
 
 def state(place: Place) -> dict[str, Any]:
@@ -42,6 +46,19 @@ def state(place: Place) -> dict[str, Any]:
         return {**answer, "workers": workers, "applications": [_application(one) for one in told["activeapps"]]}
     except (OSError, ValueError, KeyError) as error:
         return {**answer, "problem": f"Spark's master does not answer: {error}"}
+
+
+def pages(place: Place) -> dict[str, Any]:
+    """{address, ports: on which drivers on this head show their jobs in progress, lowest first}.
+
+    Nothing is read from there: it is a run that answers.
+    """
+    try:
+        with open(CONF) as file:
+            address, first = json.load(file)["jobs"]
+    except (OSError, ValueError, KeyError):
+        return {"address": "", "ports": []}
+    return {"address": address, "ports": [port for port in range(first, first + JOBS) if _listens(address, port)]}
 
 
 def java_problem(place: Place) -> str:
@@ -97,6 +114,14 @@ def history(place: Place) -> dict[str, Any]:
             f"systemd did not start Spark's history server: see 'journalctl -u {HISTORY}' ({done.stderr.strip()})"
         )
     return {"port": port, "started": True}
+
+
+def _listens(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), LISTEN_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _worker(told: dict[str, Any]) -> dict[str, Any]:

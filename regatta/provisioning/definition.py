@@ -1,0 +1,181 @@
+"""The definition of a cluster that its head keeps for further controllers, and how a controller's copy differs."""
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from regatta import files
+from regatta.errors import RegattaError
+from regatta.hosts import hostkeys, openssh
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.hostkeys import Pin
+from regatta.hosts.remote import Remote, ourselves
+from regatta.program import hint
+from regatta.provisioning import secrets
+from regatta_protocol.operations.hosts import Definition, KeepDefinition
+
+OWN = "own.yml"
+"""Variables of one person's copy, such as the login: they stay there."""
+NOTE = ".cluster.json"
+"""Note of a copy: the cluster's name, and the mark of the definition that it was last equal to."""
+REPLACED = "~"
+"""End of the name of a file that a pull has replaced; Ansible does not read it."""
+_LEFT_OUT = re.compile(r"\.|ssh_config|known_hosts$|secrets$|own\.yml$|.*~$|.*\.new$")
+_PASSWORD = re.compile(r"ansible_(?:become_password|become_pass|sudo_pass)[\"']?\s*[:=]\s*(?![\"']?\{\{|!vault|\s)")
+_VARIABLES = ("group_vars", "host_vars")
+_MOST_BYTES = 1 << 20
+_MOST_LINES = 12
+
+
+def of(cluster: Cluster, inventory: Path) -> tuple[Definition | None, list[str]]:
+    """The definition as this copy has it, and lines about what is left out of it; None where it cannot be kept."""
+    texts, notes = _texts(inventory)
+    if wrong := [name for name, text in texts.items() if _PASSWORD.search(text)]:
+        why = f"{', '.join(wrong)} has sudo's password in the clear"
+    elif sum(map(len, texts.values())) > _MOST_BYTES:
+        why = f"the inventory has more than {_MOST_BYTES >> 20} MiB"
+    elif not any("/" not in name for name in texts):
+        why = "a program makes the inventory"
+    else:
+        name = note(cluster.folder).get("name") or cluster.name
+        hosts = tuple(node.name for node in cluster.everybody)
+        pins = "".join(f"{pin.text}\n" for pin in pins_of(_text(cluster.folder / "known_hosts")))
+        said = (ourselves(), time.time(), metadata.version("regatta"))
+        kept = Definition(name, cluster.head.name, hosts, texts, pins, secrets.held(cluster.folder), (), *said)
+        return kept, notes
+    return None, [*notes, f"{cluster.name}: its head keeps no definition for further controllers: {why}"]
+
+
+def _texts(inventory: Path) -> tuple[dict[str, str], list[str]]:
+    """The texts of an inventory by path, and lines about the files that are left out."""
+    folder = inventory if inventory.is_dir() else inventory.parent
+    whole = [folder] if inventory.is_dir() else [folder / name for name in _VARIABLES]
+    found = sorted(file for place in whole for file in place.rglob("*") if file.is_file())
+    texts, notes = dict[str, str](), list[str]()
+    for file in found if inventory.is_dir() else [inventory, *found]:
+        parts = file.relative_to(folder).parts
+        if any(_LEFT_OUT.match(part) for part in parts):
+            continue
+        name = "/".join(parts)
+        if file == inventory:  # in a folder Ansible reads no .ini and .cfg
+            name = "hosts.yml" if file.suffix in (".yml", ".yaml") else "hosts"
+        text = file.read_bytes().decode("utf-8", "replace")
+        if os.access(file, os.X_OK) or "\ufffd" in text or "PRIVATE KEY-----" in text:
+            notes.append(f"{file}: a program, a private key or no text: its head does not keep it")
+        else:
+            texts[name] = text
+    return texts, notes
+
+
+def differences(own: Definition, kept: Definition) -> list[str]:
+    """Lines that say how a copy (-) differs from what the head keeps (+)."""
+    found = []
+    for name in sorted({*own.files, *kept.files}):
+        here, there = own.files.get(name), kept.files.get(name)
+        if here == there:
+            continue
+        lines = [*difflib.unified_diff((here or "").splitlines(), (there or "").splitlines(), lineterm="", n=0)]
+        changes = [line for line in lines[2:] if not line.startswith("@@")]
+        found.append(f"{name}{': only here' if there is None else ': only on the head' if here is None else ':'}")
+        found += [f"  {line}" for line in changes[:_MOST_LINES]]
+        found += [f"  and {more} more lines"] if (more := len(changes) - _MOST_LINES) > 0 else []
+    for mine, theirs in conflicts(own, kept):
+        found.append(f"host key of {mine.names}: {mine.shown} here, {theirs.shown} on the head")
+    return found
+
+
+def pins_of(text: str) -> list[Pin]:
+    """The keys of a text of known_hosts."""
+    return list(dict.fromkeys(pin for line in text.splitlines() if (pin := hostkeys.parse(line))))
+
+
+def conflicts(own: Definition, kept: Definition) -> list[tuple[Pin, Pin]]:
+    """Keys of a copy that are not those which the head keeps for the same host."""
+    theirs = {(pin.names, pin.kind): pin for pin in pins_of(kept.pins)}
+    pairs = [(pin, theirs.get((pin.names, pin.kind), pin)) for pin in pins_of(own.pins)]
+    return [(mine, other) for mine, other in pairs if mine.key != other.key]
+
+
+def merged(own: str, kept: str) -> str:
+    """The text of known_hosts with what the head keeps, and what only this copy has."""
+    theirs = pins_of(kept)
+    named = {(pin.names, pin.kind) for pin in theirs}
+    return "".join(f"{pin.text}\n" for pin in [*theirs, *(p for p in pins_of(own) if (p.names, p.kind) not in named)])
+
+
+def mark(kept: Definition) -> str:
+    """The sum of what two copies must have alike."""
+    alike = [kept.files, sorted(kept.pins.splitlines()), kept.secrets, sorted(kept.accounts)]
+    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
+
+
+def note(folder: Path) -> Mapping[str, str]:
+    """What is noted of a copy."""
+    try:
+        return dict(json.loads((folder / NOTE).read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def put_note(folder: Path, kept: Definition) -> None:
+    """Note that a copy is equal to what the head keeps."""
+    files.write(folder / NOTE, json.dumps({"name": kept.name, "mark": mark(kept)}))
+
+
+def must_be_current(cluster: Cluster, inventory: Path, kept: Definition) -> None:
+    """Raise RegattaError where another controller has changed the definition since this copy was equal to it."""
+    if note(cluster.folder).get("mark") == mark(kept):
+        return
+    own, _ = of(cluster, inventory)
+    if own is None:
+        return
+    if found := differences(own, kept):
+        raise RegattaError(
+            f"{cluster.name}: the copy in {cluster.folder} is older than the cluster ({when(kept)}):\n  "
+            + "\n  ".join(found)
+            + f"\n'{hint('pull')}' brings it up to date. Nothing was changed"
+        )
+    accept_pins(cluster.folder, kept)
+    put_note(cluster.folder, kept)
+
+
+def accept_pins(folder: Path, kept: Definition) -> None:
+    """Pin what the head keeps."""
+    known = folder / "known_hosts"
+    if (text := merged(_text(known), kept.pins)) != _text(known):
+        files.write(known, text)
+
+
+def keep(cluster: Cluster, inventory: Path, accounts: Sequence[str]) -> list[str]:
+    """Let the head keep the definition of this copy, if that is new; returns lines for the user. Raises RemoteError.
+
+    `accounts`: logins of those who have provisioned before.
+    """
+    own, notes = of(cluster, inventory)
+    if own is None:
+        return notes
+    remote = Remote(cluster)
+    login = openssh.settings(remote.config, cluster.head).get("user", "root")
+    own = own.changed(accounts=tuple(sorted({*accounts, login})))
+    if note(cluster.folder).get("mark") != mark(own):
+        remote.call(cluster.head, KeepDefinition(own))
+        put_note(cluster.folder, own)
+    return notes
+
+
+def when(kept: Definition) -> str:
+    """Who has provisioned last, when, by which version."""
+    at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(kept.at))
+    here = metadata.version("regatta")
+    other = f", by Regatta {kept.regatta}; this is {here}" if kept.regatta != here else ""
+    return f"provisioned by {kept.by} at {at}{other}"
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.is_file() else ""

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
-from regatta.node import layout
+from regatta.node import layout, owner
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode, encode
 from regatta_protocol.operations.operation import Telling
@@ -129,6 +129,8 @@ def main(requests: BinaryIO) -> None:
 def _serve(request: dict[str, Any]) -> None:
     op, place, args = request["op"], request["place"], request["args"]
     os.umask(0o022)
+    if place.get("user"):
+        place["by"] = owner.of_request()
     try:
         layout.check(place, older=op in OLDER, bare=op in BARE)
         emit({"done": encode(_done(place, args, *OPERATIONS[op]))})

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from regatta import files
 from regatta.errors import RegattaError
@@ -23,7 +24,7 @@ from regatta_protocol.operations.hosts import Definition, KeepDefinition
 OWN = "own.yml"
 """Variables of one person's copy, such as the login: they stay there."""
 NOTE = ".cluster.json"
-"""Note of a copy: the cluster's name, and the mark of the definition that it was last equal to."""
+"""Note of a copy: the cluster's name, and sums of the definition that it was last equal to."""
 REPLACED = "~"
 """End of the name of a file that a pull has replaced; Ansible does not read it."""
 _LEFT_OUT = re.compile(r"\.|ssh_config|known_hosts$|secrets$|own\.yml$|.*~$|.*\.new$")
@@ -73,19 +74,24 @@ def _texts(inventory: Path) -> tuple[dict[str, str], list[str]]:
     return texts, notes
 
 
-def differences(own: Definition, kept: Definition) -> list[str]:
-    """Lines that say how a copy (-) differs from what the head keeps (+)."""
+def newer(own: Definition, kept: Definition, noted: Mapping[str, Any]) -> list[str]:
+    """Files of a copy that differ from what the head keeps, and are not edits of this copy alone."""
+    sums = noted.get("files")
+    names = sorted(name for name in {*own.files, *kept.files} if own.files.get(name) != kept.files.get(name))
+    return [name for name in names if sums is None or sums.get(name) != _sum(kept.files.get(name))]
+
+
+def differences(own: Definition, kept: Definition, noted: Mapping[str, Any]) -> list[str]:
+    """Lines that say how a copy (-) differs from what another controller has brought to the head since (+)."""
     found = []
-    for name in sorted({*own.files, *kept.files}):
+    for name in newer(own, kept, noted):
         here, there = own.files.get(name), kept.files.get(name)
-        if here == there:
-            continue
         lines = [*difflib.unified_diff((here or "").splitlines(), (there or "").splitlines(), lineterm="", n=0)]
         changes = [line for line in lines[2:] if not line.startswith("@@")]
         found.append(f"{name}{': only here' if there is None else ': only on the head' if here is None else ':'}")
         found += [f"  {line}" for line in changes[:_MOST_LINES]]
         found += [f"  and {more} more lines"] if (more := len(changes) - _MOST_LINES) > 0 else []
-    for mine, theirs in conflicts(own, kept):
+    for mine, theirs in conflicts(own, kept) if noted.get("pins") != _sum(kept.pins) else ():
         found.append(f"host key of {mine.names}: {mine.shown} here, {theirs.shown} on the head")
     return found
 
@@ -112,10 +118,14 @@ def merged(own: str, kept: str) -> str:
 def mark(kept: Definition) -> str:
     """The sum of what two copies must have alike."""
     alike = [kept.files, sorted(kept.pins.splitlines()), kept.secrets, sorted(kept.accounts)]
-    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
+    return str(_sum(json.dumps(alike, sort_keys=True)))
 
 
-def note(folder: Path) -> Mapping[str, str]:
+def _sum(text: str | None) -> str | None:
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()
+
+
+def note(folder: Path) -> Mapping[str, Any]:
     """What is noted of a copy."""
     try:
         return dict(json.loads((folder / NOTE).read_text()))
@@ -124,18 +134,22 @@ def note(folder: Path) -> Mapping[str, str]:
 
 
 def put_note(folder: Path, kept: Definition) -> None:
-    """Note that a copy is equal to what the head keeps."""
-    files.write(folder / NOTE, json.dumps({"name": kept.name, "mark": mark(kept)}))
+    """Note that a copy is equal to what the head keeps, or differs from it by its own edits."""
+    sums = {name: _sum(text) for name, text in kept.files.items()}
+    files.write(
+        folder / NOTE, json.dumps({"name": kept.name, "mark": mark(kept), "files": sums, "pins": _sum(kept.pins)})
+    )
 
 
 def must_be_current(cluster: Cluster, inventory: Path, kept: Definition) -> None:
     """Raise RegattaError where another controller has changed the definition since this copy was equal to it."""
-    if note(cluster.folder).get("mark") == mark(kept):
+    noted = note(cluster.folder)
+    if noted.get("mark") == mark(kept):
         return
     own, _ = of(cluster, inventory)
     if own is None:
         return
-    if found := differences(own, kept):
+    if found := differences(own, kept, noted):
         raise RegattaError(
             f"{cluster.name}: the copy in {cluster.folder} is older than the cluster ({when(kept)}):\n  "
             + "\n  ".join(found)

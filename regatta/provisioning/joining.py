@@ -189,8 +189,8 @@ def pull(inventory: Path, cluster: Cluster, *, yes: bool) -> Sequence[str]:
     others = adopting.other(mine, member.held)
     lacking = [name for name in member.held if name not in mine]
     own, _ = definition.of(cluster, inventory)
-    stale = definition.note(folder).get("mark") != definition.mark(kept)
-    found = definition.differences(own, kept) if own and stale else []
+    noted = definition.note(folder)
+    found = definition.differences(own, kept, noted) if own else []
     lines = [*found, *(f"{name}: another one on the head" for name in others)]
     if lines:
         print(f"{cluster.name}, {definition.when(kept)}; here (-) and on the head (+):", *lines, sep="\n  ", flush=True)
@@ -199,23 +199,20 @@ def pull(inventory: Path, cluster: Cluster, *, yes: bool) -> Sequence[str]:
     for name in [*others, *lacking]:
         secrets.put(folder, name, member.held[name])
     if found and own:
-        _replace(inventory, own, kept)
+        _replace(inventory, definition.newer(own, kept, noted), kept)
     definition.accept_pins(folder, kept)
-    if stale:
-        definition.put_note(folder, kept)
+    definition.put_note(folder, kept)
     return [*lines, *(f"{name}: was missing" for name in lacking)]
 
 
-def _replace(inventory: Path, own: Definition, kept: Definition) -> None:
+def _replace(inventory: Path, names: Sequence[str], kept: Definition) -> None:
     if not inventory.is_dir():
         raise UsageError(
             f"{inventory} is a single file, which pull does not replace: '{hint('join', 'USER@HEAD NAME')}' makes a "
             "folder of what the head keeps"
         )
-    for name in {*own.files, *kept.files}:
+    for name in names:
         path = inventory / name
-        if own.files.get(name) == kept.files.get(name):
-            continue
         if path.exists():
             path.replace(path.with_name(f"{path.name}{REPLACED}"))
         if name in kept.files:

@@ -50,8 +50,8 @@ def account(lab: LabHandle, name: str, home: Path, *, sudo: bool = True) -> Pers
     key = (home / "key.pub").read_text().strip()
     rule = f"echo '{name} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/{name}" if sudo else "true"
     for node in lab.nodes:
-        made = f"id {name} || useradd -m -s /bin/bash {name}; mkdir -p ~{name}/.ssh; echo {key} > ~{name}/.ssh/authorized_keys"
-        lab.ssh(node, f'sudo sh -c "{made}; chown -R {name}: ~{name}/.ssh; {rule}"')
+        made = f"id {name} || useradd -m -s /bin/bash {name}; mkdir -p ~{name}/.ssh"
+        lab.ssh(node, f'sudo sh -c "{made}; echo {key} > ~{name}/.ssh/authorized_keys; {rule}"')
     return Person(name, home, lab)
 
 

@@ -108,10 +108,14 @@ def test_edits_of_two_people_are_named(folder: Path) -> None:
     definition.put_note(folder, first)
     (folder / "hosts.yml").write_text("all: {hosts: {n1: , n3: }}\n")
     definition.must_be_current(cluster(folder), folder, first)
+    definition.must_be_current(cluster(folder), folder, first.changed(accounts=("ann",), pins=f"{PIN}\n{NEW}\n"))
     theirs = first.changed(files={"hosts.yml": "all: {hosts: {n1: , n4: }}\n"})
-    found = definition.differences(of(folder), theirs)
+    found = definition.differences(of(folder), theirs, definition.note(folder))
     assert found[:2] == ["group_vars/all.yml: only here", "  -slurm_enabled: true"]
     assert found[2:] == ["hosts.yml:", "  -all: {hosts: {n1: , n3: }}", "  +all: {hosts: {n1: , n4: }}"]
+    theirs = first.changed(files={**first.files, "host_vars/n1.yml": "spark_enabled: true\n"})
+    found = definition.newer(of(folder), theirs, definition.note(folder))
+    assert found == ["host_vars/n1.yml"], "an edit of this copy alone stays"
 
 
 def test_hosts_of_another_cluster_are_refused(folder: Path) -> None:

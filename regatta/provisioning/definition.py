@@ -103,16 +103,23 @@ def pins_of(text: str) -> list[Pin]:
 
 def conflicts(own: Definition, kept: Definition) -> list[tuple[Pin, Pin]]:
     """Keys of a copy that are not those which the head keeps for the same host."""
-    theirs = {(pin.names, pin.kind): pin for pin in pins_of(kept.pins)}
-    pairs = [(pin, theirs.get((pin.names, pin.kind), pin)) for pin in pins_of(own.pins)]
-    return [(mine, other) for mine, other in pairs if mine.key != other.key]
+    theirs = _by_name(pins_of(kept.pins))
+    pairs = [(mine, theirs.get(known)) for known, mine in _by_name(pins_of(own.pins)).items()]
+    return list(dict.fromkeys((mine, other) for mine, other in pairs if other and mine.key != other.key))
 
 
 def merged(own: str, kept: str) -> str:
     """The text of known_hosts with what the head keeps, and what only this copy has."""
-    theirs = pins_of(kept)
-    named = {(pin.names, pin.kind) for pin in theirs}
-    return "".join(f"{pin.text}\n" for pin in [*theirs, *(p for p in pins_of(own) if (p.names, p.kind) not in named)])
+    theirs, text = _by_name(pins_of(kept)), "".join(f"{pin.text}\n" for pin in pins_of(kept))
+    for pin in pins_of(own):
+        if names := [name for name in pin.names.split(",") if (name, pin.kind) not in theirs]:
+            text += f"{Pin(','.join(names), pin.kind, pin.key).text}\n"
+    return text
+
+
+def _by_name(pins: Sequence[Pin]) -> dict[tuple[str, str], Pin]:
+    """Keys by each name of a host and their kind."""
+    return {(name, pin.kind): pin for pin in pins for name in pin.names.split(",")}
 
 
 def mark(kept: Definition) -> str:

@@ -131,6 +131,12 @@ def test_hosts_of_another_cluster_are_refused(folder: Path) -> None:
     adopting.refuse_foreign(ours, {}, {"n1": Member(own, "mine", "10.0.0.1"), "n2": Member(own, "mine", "10.0.0.9")})
 
 
+def test_a_key_under_two_names_is_kept_once() -> None:
+    key = PIN.partition(" ")[2]
+    assert definition.merged(f"n1 {key}\n", f"10.0.0.1,n1 {key}\n") == f"10.0.0.1,n1 {key}\n"
+    assert definition.merged(f"n1,outside {key}\n", f"10.0.0.1,n1 {key}\n") == f"10.0.0.1,n1 {key}\noutside {key}\n"
+
+
 @pytest.mark.parametrize("name", ["../hosts.yml", "/etc/cron.d/x", "group_vars/../../x"])
 def test_a_head_writes_only_into_the_inventory(folder: Path, name: str) -> None:
     with pytest.raises(RegattaError, match="in no inventory"):

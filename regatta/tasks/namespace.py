@@ -7,6 +7,7 @@ from regatta.tasks import (
     bench,
     data,
     nodes,
+    notebook,
     outputs,
     queue,
     results,
@@ -18,7 +19,7 @@ from regatta.tasks import (
 )
 
 namespace = Collection()
-for module in (begin, sharing, services, runs, queue, nodes, outputs, bench, results, sealing, data):
+for module in (begin, sharing, services, runs, queue, notebook, nodes, outputs, bench, results, sealing, data):
     for found in vars(module).values():
         if getattr(found, "is_regatta_task", False):
             namespace.add_task(found)

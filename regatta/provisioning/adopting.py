@@ -9,7 +9,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts, hint
 from regatta.provisioning import definition, secrets
-from regatta_protocol.operations.hosts import AskMember, Member
+from regatta_protocol.operations.hosts import AskMember, Definition, Member
 
 Held = Mapping[str, Mapping[str, str]]
 Found = Mapping[str, Member]
@@ -17,10 +17,10 @@ Found = Mapping[str, Member]
 
 @dataclass(frozen=True)
 class Adopted:
-    """Why whether hosts have further secrets is not known, '' where it is; logins of all who have provisioned."""
+    """Why whether hosts have further secrets is not known, '' where it is; the definition that the head keeps."""
 
-    unknown: str
-    accounts: tuple[str, ...]
+    unknown: str = ""
+    kept: Definition | None = None
 
 
 def wanted() -> AskMember:
@@ -53,7 +53,7 @@ def adopt(cluster: Cluster, inventory: Path) -> Adopted:
         )
     known = not failed or not set(lacking) - set(chosen)
     unknown = "" if known else "; ".join(str(error) for error in failed.values())
-    return Adopted(unknown, head.kept.accounts if head and head.kept else ())
+    return Adopted(unknown, head.kept if head else None)
 
 
 def refuse_foreign(cluster: Cluster, own: Mapping[str, str], found: Found) -> None:

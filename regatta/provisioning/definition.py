@@ -173,18 +173,18 @@ def accept_pins(folder: Path, kept: Definition) -> None:
         files.write(known, text)
 
 
-def keep(cluster: Cluster, inventory: Path, accounts: Sequence[str]) -> list[str]:
-    """Let the head keep the definition of this copy, if that is new; returns lines for the user. Raises RemoteError.
+def keep(cluster: Cluster, inventory: Path, kept: Definition | None) -> list[str]:
+    """Let the head keep the definition of this copy, if it has another; returns lines for the user. RemoteError.
 
-    `accounts`: logins of those who have provisioned before.
+    `kept`: what the head has; accounts of those who have provisioned before stay.
     """
     own, notes = of(cluster, inventory)
     if own is None:
         return notes
     remote = Remote(cluster)
     login = openssh.settings(remote.config, cluster.head).get("user", "root")
-    own = own.changed(accounts=tuple(sorted({*accounts, login})))
-    if note(cluster.folder).get("mark") != mark(own):
+    own = own.changed(accounts=tuple(sorted({*(kept.accounts if kept else ()), login})))
+    if kept is None or mark(kept) != mark(own):
         remote.call(cluster.head, KeepDefinition(own))
         put_note(cluster.folder, own)
     return notes

@@ -1,7 +1,9 @@
 """Two people with one cluster: a second one joins, both provision, and neither harms the other."""
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clusters import Cluster
+from clusters import Cluster, read_until
 from provisioning import play, said
 
 from lab.handle import LabHandle
@@ -125,6 +127,9 @@ def test_a_checkout_with_other_secrets_replaces_none(
     """It has the inventory, and secrets of its own, and has never met the hosts: it has pinned no key."""
     lab, _ = people
     head = lab.nodes[0]
+    lab.ssh(head, "sudo rm /etc/regatta/cluster.json")  # as after a teardown
+    play(lab, "provision")
+    assert lab.ssh(head, "sudo stat -c '%a %U' /etc/regatta/cluster.json").stdout == "600 root\n"
     second = tmp_path / lab.inventory.name
     shutil.copytree(lab.inventory, second, ignore=shutil.ignore_patterns(*secrets.names(), "known_hosts", ".cluster*"))
     secrets.ensure(second)
@@ -161,3 +166,38 @@ def test_hosts_of_another_cluster_and_another_key(people: "tuple[LabHandle, Call
     refused = bob.types("provision", "--inventory", "fleet", good=False)
     assert f"{other} of {lab.name} (head {lab.addresses[head]})" in refused and "regatta join USER@" in refused
     assert secrets.held(mine) == {}
+
+
+@pytest.mark.whole
+def test_a_run_of_another_person_ends_only_when_asked(
+    people: "tuple[LabHandle, Callable[..., Person]]", cluster: Cluster, tmp_path: Path
+) -> None:
+    lab, person = people
+    eve = person("eve")
+    eve.joins(lab.nodes[0], "--fingerprint", fingerprint(lab, lab.nodes[0]))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "wait.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
+    process = cluster.background(project, "torchrun", "--workers", "1", "--name", "mine", "wait.py")
+    try:
+        read_until(process, "begun")
+        one = json.loads(cluster.regatta(project, "runs", "--json").stdout)["runs"][-1]
+        account, _, key = one["owner"].partition(" ")
+        shown = subprocess.run(
+            ["ssh-keygen", "-lf", str(lab.inventory / "secrets/lab_key.pub")],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        assert account == "ubuntu" and key == shown.split()[1]
+        refused = eve.types("cancel", "mine", "--inventory", lab.name, good=False)
+        assert f"end mine, which ubuntu ({key.removeprefix('SHA256:')[:8]}) has started: add --yes" in refused
+        assert process.poll() is None
+        assert "cancelled on" in eve.types("cancel", "mine", "--inventory", lab.name, "--yes")
+        process.wait(30)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(30)
+    assert cluster.nothing_runs("mine")
+    assert json.loads((tmp_path / "results/mine.json").read_text())["identity"]["owner"] == one["owner"]

@@ -5,6 +5,7 @@ It needs nothing but `jupyterlab`, which `regatta notebook` brings, and only the
 
 import os
 import socket
+from importlib import import_module
 from pathlib import Path
 
 TOKEN = "JUPYTER_TOKEN"
@@ -42,9 +43,7 @@ def main() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     print(f"{LISTENS}{port}", flush=True)
-    from jupyterlab.labapp import LabApp
-
-    LabApp.launch_instance(settings(port, token))
+    import_module("jupyterlab.labapp").LabApp.launch_instance(settings(port, token))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ class Entry(Value):
 
     `job`: Slurm's number; `owner`: the login account and its key's fingerprint. `since` and `submitted` are Unix
     seconds. `ours`: not a job that another program has submitted; `detached`: it needs no controller. `expected`: when
-    it starts at the latest, where all before it have a time limit. `nice`: the lower, the sooner among the owner's runs.
-    `others`: it is not a run of who asks.
+    it starts at the latest, where all before it have a time limit. `nice`: the lower, the sooner among the owner's
+    runs. `others`: it is not a run of who asks.
     """
 
     job: int

@@ -6,6 +6,7 @@ It needs nothing but `jupyterlab`, which `regatta notebook` brings, and only the
 import os
 import socket
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 TOKEN = "JUPYTER_TOKEN"
@@ -33,6 +34,15 @@ def settings(port: int, token: str) -> list[str]:
     ]
 
 
+def found() -> list[str]:
+    """Let Jupyter find what its packages have beside their modules, where they are in a layer; more arguments."""
+    layer = Path(find_spec("jupyterlab").origin).parents[1]  # type: ignore[union-attr, arg-type]
+    os.environ["JUPYTER_PATH"] = str(layer / "share/jupyter")
+    os.environ["JUPYTER_CONFIG_PATH"] = str(layer / "etc/jupyter")
+    pages = layer / "share/jupyter/lab"
+    return [f"--LabApp.app_dir={pages}"] if pages.is_dir() else []
+
+
 def main() -> None:
     """Serve until it is ended, by `Shut Down` in its menu or with the run."""
     for name in _FOLDERS:
@@ -43,7 +53,7 @@ def main() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     print(f"{LISTENS}{port}", flush=True)
-    import_module("jupyterlab.labapp").LabApp.launch_instance(settings(port, token))
+    import_module("jupyterlab.labapp").LabApp.launch_instance([*settings(port, token), *found()])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, read_until
+from clusters import Cluster, latest, read_until
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 CELL = "import os, ray; ray.init(); print('nodes', len(ray.nodes())); open('kept', 'w').write(os.getcwd())"
@@ -54,7 +54,7 @@ def test_a_first_cell_joins_ray_and_nothing_is_left(cluster: Cluster, tmp_path: 
         took = time.monotonic() - began
         assert f"nodes {len(cluster.lab.nodes)}" in first_cell(url)
         print(f"JupyterLab after {took:.1f} s, the first cell after {time.monotonic() - began:.1f} s")
-        run = json.loads(cluster.regatta(project, "runs", "--json").stdout)["runs"][-1]
+        run = latest(cluster, project)
         assert run["state"] == "running" and run["owner"].startswith("ubuntu SHA256:")
         token = url.rpartition("=")[2]
         log = cluster.regatta(project, "logs", run["run"]).stdout

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, read_until
+from clusters import Cluster, latest, read_until
 from provisioning import play, said
 
 from lab.handle import LabHandle
@@ -181,7 +181,7 @@ def test_a_run_of_another_person_ends_only_when_asked(
     process = cluster.background(project, "torchrun", "--workers", "1", "--name", "mine", "wait.py")
     try:
         read_until(process, "begun")
-        one = json.loads(cluster.regatta(project, "runs", "--json").stdout)["runs"][-1]
+        one = latest(cluster, project)
         account, _, key = one["owner"].partition(" ")
         shown = subprocess.run(
             ["ssh-keygen", "-lf", str(lab.inventory / "secrets/lab_key.pub")],

@@ -1,5 +1,6 @@
 """`regatta join` and `regatta pull`: an inventory made from what a cluster's head keeps, and brought up to date."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -59,7 +60,10 @@ def join(where: str, name: str | None, key: str | None, fingerprint: str | None,
         kept = _kept(cluster, member, hint("join", "USER@HEAD"))
         if not any((pin.kind, pin.key) == (one.kind, one.key) for one in definition.pins_of(kept.pins)):
             raise HostKeyError(
-                cluster.head.name, f"its key {pin.shown} is not among those that the cluster {kept.name} has pinned"
+                cluster.head.name,
+                f"its key {pin.shown} is not among those that the cluster {kept.name} has pinned: whoever has the "
+                f"inventory looks at the host, and runs '{about_hosts('forget', node=kept.head)}', then "
+                f"'{about_hosts('provision')}'",
             )
         own = name or kept.name
         _free(parent, own)
@@ -120,7 +124,8 @@ def _trusted(cluster: Cluster, fingerprint: str | None) -> Pin:
 
 def _known(node: Node) -> list[Pin]:
     """The keys of a host that this person's own ssh knows."""
-    found = openssh.asked(node.host, *(["-p", str(node.port)] if node.port else []))
+    own = ["-F", openssh.file_of_person()] if os.environ.get("REGATTA_SSH_CONFIG") else []
+    found = openssh.asked(node.host, *own, *(["-p", str(node.port)] if node.port else []))
     name = openssh.known_as(found, node.host)
     known = [Path(word).expanduser() for word in found.get("userknownhostsfile", "").split()]
     return [pin for file in known if file.is_file() for pin in hostkeys.find(file, (name,))]

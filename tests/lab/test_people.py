@@ -80,6 +80,14 @@ def test_a_second_person_joins_and_both_provision(people: "tuple[LabHandle, Call
     assert "another host may answer" in ann.joins(head, "--fingerprint", "SHA256:nope", good=False)
     wrong = ann.joins(other, "--fingerprint", fingerprint(lab, other), good=False)
     assert f"not its head, which is {lab.addresses[head]}" in wrong
+    address, own = lab.addresses[head], ann.home / "known_hosts"
+    (ann.home / "ssh_config").write_text(f"Host *\n    UserKnownHostsFile {own}\n")
+    (strange,) = hostkeys.find(lab.inventory / "known_hosts", (lab.addresses[other],))[:1]
+    own.write_text(f"{address} {strange.kind} {strange.key}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGATTA_SSH_CONFIG", str(ann.home / "ssh_config"))
+        changed = ann.joins(head, *shown, good=False)
+    assert "your ssh knows ED25519" in changed and f"ssh-keygen -R '{address}'" in changed
     assert "may not use sudo" in person("guest", sudo=False).joins(head, *shown, good=False)
     assert not [*(ann.home / "inventory").iterdir()]
 

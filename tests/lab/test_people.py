@@ -181,12 +181,12 @@ def test_a_run_of_another_person_ends_only_when_asked(
     people: "tuple[LabHandle, Callable[..., Person]]", cluster: Cluster, tmp_path: Path
 ) -> None:
     lab, person = people
-    eve = person("eve")
+    eve, run = person("eve"), f"mine-{os.getpid()}"
     eve.joins(lab.nodes[0], "--fingerprint", fingerprint(lab, lab.nodes[0]))
     project = tmp_path / "project"
     project.mkdir()
     (project / "wait.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
-    process = cluster.background(project, "torchrun", "--workers", "1", "--name", "mine", "wait.py")
+    process = cluster.background(project, "torchrun", "--workers", "1", "--name", run, "wait.py")
     try:
         read_until(process, "begun")
         one = latest(cluster, project)
@@ -198,14 +198,14 @@ def test_a_run_of_another_person_ends_only_when_asked(
             text=True,
         ).stdout
         assert account == "ubuntu" and key == shown.split()[1]
-        refused = eve.types("cancel", "mine", "--inventory", lab.name, good=False)
-        assert f"end mine, which ubuntu ({key.removeprefix('SHA256:')[:8]}) has started: add --yes" in refused
+        refused = eve.types("cancel", run, "--inventory", lab.name, good=False)
+        assert f"end {run}, which ubuntu ({key.removeprefix('SHA256:')[:8]}) has started: add --yes" in refused
         assert process.poll() is None
-        assert "cancelled on" in eve.types("cancel", "mine", "--inventory", lab.name, "--yes")
+        assert "cancelled on" in eve.types("cancel", run, "--inventory", lab.name, "--yes")
         process.wait(30)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
             process.wait(30)
-    assert cluster.nothing_runs("mine")
-    assert json.loads((tmp_path / "results/mine.json").read_text())["identity"]["owner"] == one["owner"]
+    assert cluster.nothing_runs(run)
+    assert json.loads((tmp_path / f"results/{run}.json").read_text())["identity"]["owner"] == one["owner"]

@@ -17,7 +17,7 @@ from .system import LabError, ignore_signals, lock, run, say
 
 MOST = 6
 _OF_A_NODE = ("host_key", "host_key.pub", "prepared")
-_OF_THE_INVENTORY = ("secrets", "known_hosts", "group_vars")
+_OF_THE_INVENTORY = ("secrets", "known_hosts", "group_vars", ".cluster.json")
 _SAME = ("nodes", "egress", "suite", "image", "subnet", "topology", "cores")
 
 

@@ -29,6 +29,12 @@ def clean(text: str) -> str:
     return _CONTROLS.sub(_escape, parts[-1] if parts else "")
 
 
+def owner(name: str) -> str:
+    """An owner of runs as tables show it: the account, and the beginning of its key's fingerprint."""
+    account, mark, key = name.rpartition(" SHA256:")
+    return clean(f"{account} ({key[:8]})" if mark else name)
+
+
 def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
 

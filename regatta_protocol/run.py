@@ -199,7 +199,11 @@ class About(Value):
 
 
 class Listed(Value):
-    """A run that a node knows of: times are Unix seconds there; `age` and `idle`: seconds since its start and end."""
+    """A run that a node knows of: times are Unix seconds there; `age` and `idle`: seconds since its start and end.
+
+    `owner`: the account that has logged in there to start it, and the fingerprint of its key; `others`: it is not who
+    asks.
+    """
 
     id: str
     state: State
@@ -211,6 +215,8 @@ class Listed(Value):
     idle: Optional[float] = None
     code: Optional[int] = None
     by: Optional[FollowedBy] = None
+    owner: str = ""
+    others: bool = False
 
 
 class Listing(Value):
@@ -232,6 +238,8 @@ class Started(Value):
     energy: Dict[str, float] = {}
     """Counters of the energy of processors and GPUs."""
     unshared: Optional[str] = None
+    owner: str = ""
+    """See `Listed`."""
 
 
 class Finished(Value):

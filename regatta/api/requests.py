@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,19 @@ def module(
     source = tree.read(here.tree)
     _must_be_there(name, here)
     return _request(plan.Program.own_module(name, arguments), framework, here, source, given, notes)
+
+
+def own(framework: str, name: str, label: str, given: Mapping[str, Any], keep: str) -> Request:
+    """A run of a module of Regatta's own below `workloads.common`, in the tree around the current folder.
+
+    `keep`: a folder that it keeps besides those of the project, or of `given`.
+    """
+    here = place.of(Path.cwd())
+    there = (here.tree / f"{name.replace('.', '/')}.py").is_file()
+    program = plan.Program(("-m", name), label, library=not there, any_node=True)
+    made = _request(program, framework, here, tree.read(here.tree), given, ())
+    kept = tuple(dict.fromkeys((*made.options.keep, here.named(keep, here.start))))
+    return replace(made, options=replace(made.options, keep=kept))
 
 
 def _request(

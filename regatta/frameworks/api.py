@@ -106,6 +106,11 @@ class StartedRun:
         """The interface that holds each node's address in the cluster."""
         return {name: answer.interface for name, answer in self.answers.items()}
 
+    @property
+    def owner(self) -> str:
+        """Whose run it is, by the login on its nodes; '' where it is not known."""
+        return next((answer.owner for answer in self.answers.values() if answer.owner), "")
+
     def strangers(self, node: Node) -> dict[str, float] | None:
         """Return what processes outside of Regatta had used on a node, see `regatta.node.contention`; None: not
         known.

@@ -25,7 +25,7 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.program import about_hosts, hint, in_checkout, setup
 
 DEFAULT_INVENTORY = "inventory/lab"
-_NOT_INVENTORY = {"known_hosts", "secrets", ".logs"}
+_NOT_INVENTORY = {"known_hosts", "secrets", ".logs", ".cluster.json"}
 _ANSWER = 180.0
 """Seconds for ansible-inventory, which takes one where nothing else runs."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")

@@ -23,6 +23,7 @@ HOST_VARIABLES = frozenset(
         "ansible_ssh_common_args",
         "ansible_ssh_extra_args",
         "cluster_address",
+        "regatta_cluster",
         "regatta_root",
         "regatta_state",
         "regatta_python",

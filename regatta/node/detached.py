@@ -14,6 +14,7 @@ import time
 from typing import Any, Dict, Sequence
 
 from regatta.node import rundirs, runs
+from regatta.node.queue import OWNER
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.runs import StartRun
 from regatta_protocol.states import Mode, State
@@ -42,7 +43,7 @@ def main(what: str, asked: str) -> None:
         sys.exit(1)
     if start is None:
         return
-    place, run = said["nodes"][own]["place"], start.spec.id
+    place, run = {**said["nodes"][own]["place"], "by": os.environ.get(OWNER)}, start.spec.id
     if what == "stop":
         _stop(place, run, "the run ended on another node")
         return

@@ -50,6 +50,7 @@ def _run(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None
             return None
     state, said = rundirs.own_state(place, run, known), rundirs.ended(place, run)
     ended = said.ended if said and state is not State.RUNNING else None
+    owner = str((note or {}).get("owner") or "")
     if ended is not None:
         ended = min(max(ended, started), until or now)
     return Listed(
@@ -62,6 +63,8 @@ def _run(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None
         code=said.code if said and state is not State.RUNNING else None,
         recorded=os.path.lexists(rundirs.path(place, run, "recorded.json")),
         by=_followed_by(note if note else spec.record),
+        owner=owner,
+        others=owner not in ("", place.get("by")),
         spec=About(spec.framework, spec.mode, spec.release, spec.plan or PlanKept()),
     )
 

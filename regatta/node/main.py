@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
-from regatta.node import layout
+from regatta.node import layout, owner
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode, encode
 from regatta_protocol.operations.operation import Telling
@@ -68,7 +68,8 @@ OPERATIONS = {
     "env.switch": ("layers.SwitchEnvironment", "environments.switch"),
     "sample": ("hosts.Sample", "sample.follow"),
     "secret": ("hosts.AskSecret", "secret.read"),
-    "secret.held": ("hosts.AskHeld", "secret.held"),
+    "cluster.member": ("hosts.AskMember", "definition.member"),
+    "cluster.keep": ("hosts.KeepDefinition", "definition.keep"),
     "monitoring.state": ("services.AskMonitoring", "monitoring.state"),
     "framework.call": ("services.CallFramework", "frameworks.call"),
     "caches.cool": ("hosts.CoolCaches", "caches.cool"),
@@ -83,12 +84,12 @@ OPERATIONS = {
     "queue.withdraw": ("queue.Withdraw", "queue.withdraw"),
 }
 """Modules that declare each, below `regatta_protocol.operations`, and do it; only its own, and their needs, load."""
-OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}
+OLDER = {"support", "lease.hold", "cluster.member", "relay.drop", "run.list", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
 BARE = {
     "support",
     "lease.hold",
-    "secret.held",
+    "cluster.member",
     "status",
     "sample",
     "relay.offer",
@@ -128,6 +129,8 @@ def main(requests: BinaryIO) -> None:
 def _serve(request: dict[str, Any]) -> None:
     op, place, args = request["op"], request["place"], request["args"]
     os.umask(0o022)
+    if place.get("user"):
+        place["by"] = owner.of_request()
     try:
         layout.check(place, older=op in OLDER, bare=op in BARE)
         emit({"done": encode(_done(place, args, *OPERATIONS[op]))})

@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import re
+import shlex
 import subprocess
 import time
 from typing import Any, Callable, Collection, Dict, List, Sequence, Tuple
@@ -15,6 +16,8 @@ from regatta.node import rundirs
 from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
 
+OWNER = "REGATTA_OWNER"
+"""Variable of the script of a run without a controller: whose run it is."""
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
 _STATES = "/run/regatta-queue"
 _COPIES = "/var/lib/slurm/regatta"
@@ -135,6 +138,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     if notify is not None:
         words += _told(run, place.get("by") or "", notify)
     first, _, rest = script.partition("\n")
+    rest = f"export {OWNER}={shlex.quote(_plain(place.get('by') or ''))}\n{rest}"
     about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
     whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
     _keep_copy(run, whole, {one.run for one in ahead if not one.holds})
@@ -246,7 +250,8 @@ def _keep(run: str, state: str, emit: Callable[[QueueWord], None]) -> None:
 def listing(place: Dict[str, Any]) -> Queued:
     """Who holds nodes, then who waits, first in line first."""
     _must_be_there()
-    return Queued(_entries())
+    own = _plain(place.get("by") or "")
+    return Queued(tuple(one.changed(others=one.owner != own) for one in _entries()))
 
 
 def withdraw(place: Dict[str, Any], run: str) -> Withdrawn:

@@ -94,7 +94,7 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Sta
             raise
     others, used = contention.strangers(), energy.counters()
     interface = network.interface(place["cluster_address"])
-    return Started(folder, interface, others, used, without)
+    return Started(folder, interface, others, used, without, place.get("by") or "")
 
 
 def _claim(place: Place, spec: Spec, folder: str) -> None:

@@ -7,7 +7,7 @@ import re
 import stat
 from typing import Any, Dict, Sequence
 
-from regatta_protocol.operations.hosts import Secrets, SecretText, Token
+from regatta_protocol.operations.hosts import SecretText, Token
 
 KEYS = {"cluster_key": "{state}/.ssh/id_ed25519", "mesh_key": "/etc/regatta/mesh/id_ed25519"}
 _MOST_BYTES = 1 << 16
@@ -19,11 +19,11 @@ def read(place: dict[str, Any], name: str) -> SecretText:
         return SecretText(file.read().strip())
 
 
-def held(place: dict[str, Any], keys: Sequence[str], tokens: Sequence[Token]) -> Secrets:
+def held(place: dict[str, Any], keys: Sequence[str], tokens: Sequence[Token]) -> Dict[str, str]:
     """Those of these secrets that this host has, by name."""
     found: Dict[str, str] = {name: _text(KEYS[name].format(state=place["state"])) for name in keys}
     found |= {token.name: _token(token.path, token.line) for token in tokens}
-    return Secrets({name: text for name, text in found.items() if text})
+    return {name: text for name, text in found.items() if text}
 
 
 def _token(path: str, line: str) -> str:

@@ -16,7 +16,7 @@ from regatta_protocol.operations.hosts import Texts, Token
 UNITS = "regatta-*"
 LOG_LINES = 2000
 MOST_BYTES = 1 << 20
-SECRETS = ("{state}/.ssh/id_*", "/etc/regatta/mesh/id_*")
+SECRETS = ("{state}/.ssh/id_*", "/etc/regatta/mesh/id_*", "/etc/regatta/cluster.json")
 FILES = (
     "/etc/regatta/*",
     "/etc/systemd/system/regatta-*",
@@ -170,5 +170,5 @@ def collect(place: dict[str, Any], tokens: Sequence[Token], more: Sequence[str])
                 found[f"files{path}"] = read(path)
     found["environment.json"] = read(os.path.join(place["root"], "env", "regatta-env.json"))
     found["runs.txt"] = runs(place)
-    secrets = [*held_by(hidden), *secret.held(place, (), tokens).held.values()]
+    secrets = [*held_by(hidden), *secret.held(place, (), tokens).values()]
     return Texts({name: scrub(text, secrets) for name, text in found.items()})

@@ -23,7 +23,7 @@ from regatta.hosts import openssh, passphrases, sshconfig, sudo
 from regatta.hosts.cluster import Cluster
 from regatta.node import aptcache, layout
 from regatta.program import setup
-from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, progress, relay, steps
+from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, definition, progress, relay, steps
 from regatta.provisioning import secrets as own_secrets
 from regatta.terminal import screen
 
@@ -81,7 +81,7 @@ def play(
         if not output:
             print(f"{what} of {cluster.name}: {len(cluster.nodes)} host(s); {steps.named(log)}", flush=True)
         _anew(cluster).unlink(missing_ok=True)
-        unknown = adopting.adopt(cluster) if book == "provision" else ""
+        adopted = adopting.adopt(cluster, inventory) if book == "provision" else adopting.Adopted()
         opened = bundling.open_(bundle) if bundle else None
         packages = opened.folder / bundleapt.FOLDER if opened else None
         new = book != "teardown"
@@ -100,7 +100,10 @@ def play(
             env = environment(config, proxy, aptrelay.proxies(cluster, secret))
             words = [*(word for word in extra if word != "--verbose"), *(opened.words if opened else ())]
             env |= {**(opened.environment if opened else {}), "REGATTA_ANEW": str(_anew(cluster))}
-            env |= {own_secrets.UNKNOWN: unknown}
+            env |= {
+                own_secrets.UNKNOWN: adopted.unknown,
+                "REGATTA_ACCOUNTS": " ".join(adopted.kept.accounts if adopted.kept else ()),
+            }
             transfers = stack.enter_context(progress.Transfers(lambda: proxy.sent))
             env |= {progress.FOLDER: str(transfers.folder)}
             well = "ok" if book == "verify" else "unchanged"
@@ -108,6 +111,8 @@ def play(
             code = _ansible(command(book, inventory, len(cluster.nodes), words), env, log, shown)
             if code == 0 and book == "provision" and not check:
                 own_secrets.rotated(cluster.folder)
+                for line in definition.keep(cluster, inventory, adopted.kept):
+                    print(line, file=output, flush=True)
             if code and book == "provision" and not check:
                 with contextlib.suppress(RegattaError):  # a relay that is gone; the next provisioning clears it
                     relay.unstage(str(inventory))

@@ -41,14 +41,17 @@ def held(inventory_dir: Path) -> dict[str, str]:
     return {name: path.read_text() for name, path in paths.items() if path.is_file()}
 
 
-def put(inventory_dir: Path, name: str, text: str) -> None:
-    """Write a secret that the hosts have; RegattaError where it cannot be one."""
+def put(inventory_dir: Path, name: str, text: str, cluster: str = "") -> None:
+    """Write a secret that the hosts have; RegattaError where it cannot be one.
+
+    `cluster`: its name there, where the inventory has another one.
+    """
     where = _made(inventory_dir)
     path = where / name
     _write(path, text.strip() + "\n")
     try:
         if name in KEYS:
-            _key(path, inventory_dir.name)
+            _key(path, cluster or inventory_dir.name)
         else:
             _token(path)
     except RegattaError:

@@ -112,6 +112,14 @@ def _energy_of_gpus(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"schema_version": 12}
 
 
+def _owner(document: dict[str, Any]) -> dict[str, Any]:
+    """12 to 13: whose run it was; older records do not say."""
+    identity = document.get("identity")
+    if isinstance(identity, dict):
+        document = document | {"identity": {"owner": None} | identity}
+    return document | {"schema_version": 13}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
@@ -124,4 +132,5 @@ _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     9: _gpus,
     10: _costs_and_exchanges,
     11: _energy_of_gpus,
+    12: _owner,
 }

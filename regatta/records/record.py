@@ -14,8 +14,8 @@ from regatta.records import stats
 from regatta.records.clocks import Number, Phases, Point
 from regatta_protocol.events import ASIDE
 
-Version = Literal[12]
-SCHEMA_VERSION: Version = 12
+Version = Literal[13]
+SCHEMA_VERSION: Version = 13
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -32,7 +32,7 @@ Rank = Annotated[int, Meta(ge=-1)]
 
 class RunIdentity(Struct, frozen=True, forbid_unknown_fields=True):
     """The identity of a run. `started` is UTC by the controller's clock, ISO 8601 with a final Z; `commit` is None
-    outside git.
+    outside git. `owner`: the account that logged in to the nodes, and the fingerprint of its SSH key.
     """
 
     run_id: RunId
@@ -44,6 +44,7 @@ class RunIdentity(Struct, frozen=True, forbid_unknown_fields=True):
     release: str | None = None
     commit: str | None = None
     dirty: bool | None = None
+    owner: str | None = None
 
 
 class Gpu(Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from regatta.errors import UsageError
 from regatta.records.record import Record
-from regatta.text import clean
+from regatta.text import clean, owner
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
     from regatta.run.catalogue import RunInfo
 
-HEADINGS = ("run", "state", "framework", "ranks", "nodes", "started (UTC)", "took", "workload", "left", "record")
+HEADINGS = (
+    "run",
+    "state",
+    "framework",
+    "ranks",
+    "nodes",
+    "started (UTC)",
+    "took",
+    "workload",
+    "owner",
+    "left",
+    "record",
+)
 _AGE = re.compile(r"(\d+)([mhdw])\Z")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _BAD = {"failed", "lost", "cancelled"}
@@ -39,6 +51,7 @@ class Line:
     record: Record | None = None
     elsewhere: str | None = None
     left: str = "-"
+    owner: str = ""
 
     def cells(self) -> tuple[str, ...]:
         """The row under `HEADINGS`."""
@@ -48,8 +61,8 @@ class Line:
         kept = "yes" if self.record else self.elsewhere or "-"
         nodes = ",".join(self.nodes)
         return (
-            self.run, self.state, self.framework, str(self.ranks), nodes, began, took, self.workload or "-", self.left,
-            kept,
+            self.run, self.state, self.framework, str(self.ranks), nodes, began, took, self.workload or "-",
+            owner(self.owner) or "-", self.left, kept,
         )  # fmt: skip
 
 
@@ -105,6 +118,7 @@ def of_records(records: Iterable[Record]) -> list[Line]:
             started=started(record),
             took=record.phases.total,
             record=record,
+            owner=record.identity.owner or "",
         )
         for record in records
     ]
@@ -129,6 +143,7 @@ def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str
             took=_took(info, kept.get(info.run)),
             record=kept.pop(info.run, None),
             elsewhere=_place(info),
+            owner=info.owner,
         )
         for info in known
     ]

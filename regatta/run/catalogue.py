@@ -24,7 +24,8 @@ _WORST = (State.RUNNING, State.FAILED, State.LOST, State.STOPPED, State.SUCCEEDE
 class RunInfo:
     """A run, put together from what each node says; times are Unix seconds by the nodes' clocks.
 
-    `recorded`: who followed it to its end has kept a record; `by`: the process that started it to follow it.
+    `recorded`: who followed it to its end has kept a record; `by`: the process that started it to follow it; `owner`:
+    whose it is, `others`: not ours.
     """
 
     run: str
@@ -38,6 +39,8 @@ class RunInfo:
     release: str
     recorded: bool = False
     by: FollowedBy | None = None
+    owner: str = ""
+    others: bool = False
 
     @property
     def adapter(self) -> Framework:
@@ -101,6 +104,8 @@ def _merge(remote: Remote, run: str, by_node: dict[str, Listed]) -> RunInfo:
         release=spec.release,
         recorded=any(item.recorded for item in items),
         by=next((item.by for item in items if item.by), None),
+        owner=next((item.owner for item in items if item.owner), ""),
+        others=any(item.others for item in items),
     )
 
 

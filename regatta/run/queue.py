@@ -16,6 +16,7 @@ from regatta.hosts.remote import Remote
 from regatta.options.declaration import NORMAL, PRIORITIES
 from regatta.program import hint
 from regatta.run import catalogue
+from regatta.text import owner
 from regatta_protocol.operations.launch import Inspect
 from regatta_protocol.operations.queue import AskQueue, Entry, HoldNodes, QueueWord, Withdraw
 from regatta_protocol.states import State
@@ -140,7 +141,7 @@ def _named(entries: Sequence[Entry], one: str, many: str) -> str:
 
 def _of(entry: Entry) -> str:
     since = f", since {clock(entry.since)}" if entry.since else ""
-    return f"{entry.run} ({entry.owner or 'a job of Slurm'}{since})"
+    return f"{entry.run} ({owner(entry.owner) or 'a job of Slurm'}{since})"
 
 
 def clock(seconds: float) -> str:
@@ -153,9 +154,10 @@ def entries(remote: Remote) -> tuple[Entry, ...]:
     return remote.call(remote.cluster.head, AskQueue()).entries
 
 
-def waits(remote: Remote, run: str) -> bool:
-    """Whether a run waits in the queue, if the cluster has one."""
-    return there(remote) and any(one.run == run and not one.holds for one in entries(remote))
+def waits(remote: Remote, run: str) -> Entry | None:
+    """Return the entry of a run that waits in the queue, if the cluster has one, and it does."""
+    known = entries(remote) if there(remote) else ()
+    return next((one for one in known if one.run == run and not one.holds), None)
 
 
 def withdraw(remote: Remote, run: str) -> bool:

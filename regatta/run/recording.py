@@ -115,12 +115,14 @@ class Ended:
     """The facts of a run that has ended: `ranks` maps each to its node, `facts` are those of the nodes it used.
 
     `interfaces`: of each node the one that holds its address in the cluster. `beside`: what else was on the nodes.
+    `owner`: by the login on the nodes.
     """
 
     ranks: Mapping[int, str]
     facts: Mapping[str, Mapping[str, Any]]
     interfaces: Mapping[str, str | None]
     beside: Mapping[str, Contended]
+    owner: str = ""
     notes: Sequence[str] = ()
 
 
@@ -145,7 +147,7 @@ def of_run(
         for name, said in run.facts.items()
     )
     return building.build(
-        record.RunIdentity(**identity),
+        record.RunIdentity(**{**identity, "owner": run.owner or None}),
         record.ClusterFacts(cluster.name, nodes, price_per_hour=cluster.price_per_hour),
         record.Speed(**{**speed, "interfaces": dict(run.interfaces) if framework.interfaces else {}}),
         clocks,
@@ -231,6 +233,7 @@ def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) 
             {node.name: told.get(node.name, {}).get("facts") or {} for node in info.nodes},
             {name: answer.interface for name, answer in said.items()},
             contention(remote, unserved(remote, info), outcome),
+            info.owner,
             [NOTE],
         )
         made = of_run(remote.cluster, asked, ended, clocks, outcome)

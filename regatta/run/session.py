@@ -299,6 +299,7 @@ class Session:
             {node.name: ready.facts[node.name] for node in ready.nodes},
             handle.interfaces,
             recording.contention(self.remote, handle, outcome),
+            handle.owner,
         )
         kept = recording.of_run(self.cluster, ready.about, ended, clocks, outcome)
         store.Store(self.results).save(kept)

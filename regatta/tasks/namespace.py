@@ -2,10 +2,24 @@
 
 from invoke.collection import Collection
 
-from regatta.tasks import begin, bench, data, nodes, outputs, queue, results, runs, sealing, services, workloads
+from regatta.tasks import (
+    begin,
+    bench,
+    data,
+    nodes,
+    notebook,
+    outputs,
+    queue,
+    results,
+    runs,
+    sealing,
+    services,
+    sharing,
+    workloads,
+)
 
 namespace = Collection()
-for module in (begin, services, runs, queue, nodes, outputs, bench, results, sealing, data):
+for module in (begin, sharing, services, runs, queue, notebook, nodes, outputs, bench, results, sealing, data):
     for found in vars(module).values():
         if getattr(found, "is_regatta_task", False):
             namespace.add_task(found)

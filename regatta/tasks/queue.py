@@ -8,6 +8,7 @@ from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.tasks.common import JSON_HELP, task
 from regatta.terminal.table import print_table
+from regatta.text import owner
 
 _HEADINGS = ("run", "owner", "state", "nodes", "since", "starts by", "why")
 _REASONS = {
@@ -44,7 +45,7 @@ def queue(c: Context, inventory: str | None = None, json: bool = False) -> None:
         state = ", ".join(filter(None, words))
         starts = queued.clock(one.expected) if one.expected else "-"
         why = "its nodes are busy, or down" if _of_nodes(one.reason) else _REASONS.get(one.reason, one.reason)
-        rows.append((one.run, one.owner or "-", state, where, age, starts, why or "-"))
+        rows.append((one.run, owner(one.owner) or "-", state, where, age, starts, why or "-"))
     print_table([_HEADINGS, *rows])
 
 

@@ -29,6 +29,7 @@ from regatta.tasks.sweeping import carry_out, named, submit
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
+from regatta.text import owner
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
@@ -326,8 +327,8 @@ def why(c: Context, run: str, inventory: str | None = None) -> None:
         print(line, flush=True)
 
 
-@task(positional=["run"], help={"run": RUN_HELP})
-def cancel(c: Context, run: str, inventory: str | None = None) -> None:
+@task(positional=["run"], help={"run": RUN_HELP, "yes": "another person's run, too, without asking (also CONFIRM=yes)"})
+def cancel(c: Context, run: str, inventory: str | None = None, yes: bool = False) -> None:
     """End a run on all its nodes, with everything that it started, or take one that waits out of the queue."""
     from regatta.run import queue
 
@@ -335,12 +336,21 @@ def cancel(c: Context, run: str, inventory: str | None = None) -> None:
         try:
             found = cluster.find(run)
         except RunError:
-            if not queue.withdraw(cluster.remote, run):
+            if not (waiting := queue.waits(cluster.remote, run)):
                 raise
+            _agreed(run, waiting.owner if waiting.others else "", yes)
+            queue.withdraw(cluster.remote, run)
             print(f"{run}: taken out of the queue")
             return
+        _agreed(found.id, found.info.owner if found.info.others else "", yes)
         found.cancel()
         print(f"{found.id}: cancelled on {', '.join(found.nodes)}")
+
+
+def _agreed(run: str, others: str, yes: bool) -> None:
+    """Ask before the run of another person, if it is one's, ends. Raises DeclinedError, UsageError."""
+    if others and not confirmed(f"end {run}, which {owner(others)} has started", yes):
+        raise DeclinedError(f"{run} continues")
 
 
 @task(help={"json": JSON_HELP})

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A run; `started` by ISO 8601, `took` in seconds; `record`: whether it is kept here, `elsewhere`: or where."""
+    """A run; `started` by ISO 8601, `took` in seconds; `record`: whether it is kept here, `elsewhere`: or where.
+
+    `owner`: the login account on the nodes and the fingerprint of its key.
+    """
 
     run: str
     state: str
@@ -36,6 +39,7 @@ class Run:
     record: bool
     elsewhere: str | None
     beside: list[str]
+    owner: str
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class QueueEntry:
     """A run that holds nodes, or waits for so many (`reason`: Slurm's word). Times are Unix seconds.
 
     `ours`: not a job that another program has submitted to Slurm, whose number `job` is. `expected`: when a run that
-    waits starts at the latest, where all before it have a time limit.
+    waits starts at the latest, where all before it have a time limit. `others`: it is not yours.
     """
 
     run: str
@@ -68,6 +72,7 @@ class QueueEntry:
     detached: bool
     priority: int
     nice: int
+    others: bool
 
 
 @dataclass(frozen=True)
@@ -328,6 +333,7 @@ def _run(line: "Line") -> Run:
         line.record is not None,
         line.elsewhere,
         [*line.record.others] if line.record else [],
+        line.owner,
     )
 
 

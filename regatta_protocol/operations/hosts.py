@@ -68,18 +68,48 @@ class AskSecret(Operation[SecretText]):
     name: str
 
 
-class Secrets(Value):
-    """Secrets that a host has, by name."""
+class Definition(Value):
+    """A cluster as its head keeps it for further controllers: the files of its inventory, the pinned keys of hosts.
+
+    `pins`: lines of known_hosts; `accounts`: logins of all who have provisioned; `by`, `at`, `regatta`: who has done so
+    last, when, and by which version.
+    """
+
+    name: str
+    head: str
+    hosts: Tuple[str, ...]
+    files: Dict[Path, str]
+    pins: str
+    secrets: Dict[str, str]
+    accounts: Tuple[str, ...] = ()
+    by: str = ""
+    at: float = 0.0
+    regatta: str = ""
+
+
+class Member(Value):
+    """The cluster of a host, the address of its head, its own roles; secrets that it has; on a head the definition."""
 
     held: Dict[str, str]
+    cluster: str = ""
+    head: str = ""
+    roles: Tuple[str, ...] = ()
+    kept: Optional[Definition] = None
 
 
-class AskHeld(Operation[Secrets]):
-    """Those of these secrets that a host has."""
+class AskMember(Operation[Member]):
+    """What a host knows of its cluster, and which of these secrets it has."""
 
-    op = "secret.held"
+    op = "cluster.member"
     keys: Tuple[str, ...]
     tokens: Tuple[Token, ...]
+
+
+class KeepDefinition(Operation[None]):
+    """Keep the definition of the cluster, for root alone."""
+
+    op = "cluster.keep"
+    definition: Definition
 
 
 class Cooled(Value):

@@ -9,9 +9,10 @@ from regatta_protocol.value import Value
 class Entry(Value):
     """An entry of the queue: a run that holds nodes (`since` then), or that waits (`reason`: Slurm's word).
 
-    `job`: Slurm's number; `owner`: the person on a machine. `since` and `submitted` are Unix seconds. `ours`: not a job
-    that another program has submitted; `detached`: it needs no controller. `expected`: when it
-    starts at the latest, where all before it have a time limit. `nice`: the lower, the sooner among the owner's runs.
+    `job`: Slurm's number; `owner`: the login account and its key's fingerprint. `since` and `submitted` are Unix
+    seconds. `ours`: not a job that another program has submitted; `detached`: it needs no controller. `expected`: when
+    it starts at the latest, where all before it have a time limit. `nice`: the lower, the sooner among the owner's
+    runs. `others`: it is not a run of who asks.
     """
 
     job: int
@@ -22,6 +23,7 @@ class Entry(Value):
     detached: bool = False
     priority: int = 0
     nice: int = 0
+    others: bool = False
     nodes: Tuple[str, ...] = ()
     wanted: int = 0
     reason: str = ""

@@ -90,6 +90,12 @@ class Cluster:
         return True
 
 
+def latest(cluster: Cluster, folder: Path) -> dict[str, Any]:
+    """The latest run, as `regatta runs --json` has it; lines before that are about others."""
+    said = cluster.regatta(folder, "runs", "--json").stdout
+    return dict(json.loads(said[said.index("{\n") :])["runs"][-1])
+
+
 def own_package(folder: Path, name: str, script: str) -> Path:
     """A project whose own package `plums` 1.5 is below `src/`, with a script."""
     (folder / "src/plums").mkdir(parents=True)

@@ -86,11 +86,14 @@ class JobApi:
         except (OSError, http.client.HTTPException) as error:
             if again and isinstance(error, ConnectionError | http.client.HTTPException):
                 return self._get(path, again=False)  # a busy one closes a connection now and then
-            raise LaunchError(f"{self._cluster}: Ray's API does not answer ({error}): run '{hint('up')}'") from None
+            raise LaunchError(
+                f"{self._cluster}: Ray's API does not answer ({error}): run '{hint('up')}', or "
+                f"'{about_hosts('provision')}' if you have joined the cluster and not provisioned yet"
+            ) from None
         if answer.status in (401, 403):
             raise LaunchError(
                 f"{self._cluster}: Ray refuses our token: inventory/{self._cluster}/secrets/ray_token is not "
-                f"the cluster's; run '{about_hosts('provision')}' or copy the cluster's inventory folder"
+                f"the cluster's: '{hint('pull')}' brings it"
             )
         if answer.status >= HTTP_ERRORS:
             said = text.decode("utf-8", "replace").strip().splitlines()

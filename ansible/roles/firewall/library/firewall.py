@@ -15,6 +15,7 @@ options:
   path: {type: path, required: true, description: Path of the rules}
   unit: {type: str, required: true, description: Text of the unit that loads them}
   accounts: {type: list, elements: str, default: [], description: Names for $accounts, besides root}
+  present: {type: list, elements: str, default: [], description: Further ones, of those that this host has}
 """
 UNIT = "regatta-firewall.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
@@ -53,10 +54,16 @@ def number(account):
         raise FirewallError(f"there is no account '{account}' on this host: correct firewall_accounts") from None
 
 
+def there(accounts):
+    """User ids of those of these accounts that this host has."""
+    known = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
+    return {known[account] for account in accounts if account in known}
+
+
 def rules(wanted):
     """Text of the rules."""
     ports = ", ".join(map(str, sorted(sshd_ports())))
-    numbers = ", ".join(map(str, sorted({0, *map(number, wanted["accounts"])})))
+    numbers = ", ".join(map(str, sorted({0, *map(number, wanted["accounts"]), *there(wanted["present"])})))
     return f"define sshd = {{ {ports} }}\ndefine accounts = {{ {numbers} }}\n{wanted['rules']}"
 
 
@@ -110,6 +117,7 @@ def main():
             "path": {"type": "path", "required": True},
             "unit": {"type": "str", "required": True},
             "accounts": {"type": "list", "elements": "str", "default": []},
+            "present": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

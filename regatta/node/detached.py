@@ -28,7 +28,8 @@ class _Ended(BaseException):
 def main(what: str, asked: str) -> None:
     """Do this node's part of `asked`: `run` it to its end, `finish` what is left of it then, or `stop` it.
 
-    A member of a service has no process to wait for: the driver's end is the run's.
+    `follow` is `run` for a part that works already, as Slurm has lost its state. A member of a service has no process
+    to wait for: the driver's end is the run's.
     """
     said = json.loads(asked)
     own, listed = os.environ["SLURMD_NODENAME"], os.environ["SLURM_JOB_NODELIST"]
@@ -51,7 +52,8 @@ def main(what: str, asked: str) -> None:
         return
     signal.signal(signal.SIGTERM, _end)
     try:
-        runs.start(place, start.spec, start.hidden)
+        if what != "follow":
+            runs.start(place, start.spec, start.hidden)
         if start.spec.mode is Mode.MEMBER:
             return
         while rundirs.state(place, run) is State.RUNNING:

@@ -16,10 +16,12 @@ from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
 
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
+_EXISTING = "/etc/regatta/slurm/existing.json"
+"""Where another's Slurm is used: its `partition`, and the `nodes` in it that are the cluster's."""
 _STATES = "/run/regatta-queue"
 _COPIES = "/var/lib/slurm/regatta"
 _APPRISE = "/usr/bin/apprise"
-_COPY_SECONDS = 30.0
+_COPY_SECONDS, _STARTING = 30.0, ".starting"
 _BATCH = ("--no-requeue", "--output=/dev/null")
 _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
 _HOLDS = ("RUNNING", "COMPLETING", "CONFIGURING")
@@ -32,7 +34,11 @@ _FIELDS = "%i|%T|%Q|%y|%V|%S|%D|%N|%r|%j|%k"
 
 def there() -> bool:
     """Whether this host keeps the cluster's queue."""
-    return os.path.exists(_UNIT)
+    return os.path.exists(_UNIT) or os.path.exists(_EXISTING)
+
+
+def _existing() -> Dict[str, Any] | None:
+    return _read(_EXISTING)
 
 
 def hold(
@@ -70,13 +76,27 @@ def hold(
 
 
 def _words(
-    mark: str, run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None, nice: int
+    mark: str,
+    run: str,
+    owner: str,
+    wanted: int,
+    only: Sequence[str],
+    seconds: float | None,
+    nice: int,
+    among: Sequence[str] = (),
 ) -> List[str]:
-    """The options of Slurm that salloc and sbatch share."""
+    """The options of Slurm that salloc and sbatch share. `among`: it may give these nodes, without any all of ours."""
     words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
-    words += [f"--priority={_priority(owner, nice)}", f"--nice={nice}"]
+    if existing := _existing():  # its own rules give the order, in which root's jobs must not come first
+        words += [f"--partition={existing['partition']}"] if existing["partition"] else []
+        words.append(f"--nice={max(nice, 0)}")
+        among = among or existing["nodes"]
+    else:
+        words += [f"--priority={_priority(owner, nice)}", f"--nice={nice}"]
     if only:
         words.append(f"--nodelist={','.join(only)}")
+    elif others := sorted({*_every_node()} - {*among}) if among else ():
+        words.append(f"--exclude={','.join(others)}")
     if seconds is not None:
         words.append(f"--time={int(seconds // 60) + 5}")  # its launch, and the end by its own limit, come first
     return words
@@ -127,9 +147,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
     only = nodes if fixed else ()
-    words = [*_words(_DETACHED, run, place.get("by") or "", wanted, only, seconds, nice), *_BATCH]
-    if others := () if fixed else sorted({*_every_node()} - {*nodes}):
-        words.append(f"--exclude={','.join(others)}")
+    words = [*_words(_DETACHED, run, place.get("by") or "", wanted, only, seconds, nice, nodes), *_BATCH]
     if after is not None:
         words.append(f"--dependency=afterok:{after}")
     if notify is not None:
@@ -137,13 +155,15 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     first, _, rest = script.partition("\n")
     about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
     whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
-    _keep_copy(run, whole, {one.run for one in ahead if not one.holds})
+    kept = _keep_copy(run, whole) if _existing() is None else None
     done = _run(["sbatch", "--parsable"], whole)
     if done.returncode:
-        os.unlink(f"{_COPIES}/{run}")
+        if kept:
+            os.unlink(kept)
         raise Problem(f"the queue refused {run}: {done.stderr.strip()[-300:]}")
-    later = time.time() + 2.0  # a state that is newer has the job in it
-    os.utime(f"{_COPIES}/{run}", (later, later))
+    if kept:
+        later = time.time() + 2.0  # a state that is newer has the job in it
+        os.utime(kept, (later, later))
     return Submitted(int(done.stdout.partition(";")[0]), ahead)
 
 
@@ -151,6 +171,8 @@ def _told(run: str, owner: str, notify: Notify) -> List[str]:
     """Note whom to tell of a run, as only root and Slurm may read it; returns options of sbatch."""
     from regatta.node.notify import WANTED, web  # urllib takes long to load, and no other request needs it
 
+    if _existing() is not None:
+        raise Problem("--notify: this cluster's Slurm is not Regatta's, and sends nothing of it: leave --detach out")
     if not all(map(web, notify.urls)) and not os.path.exists(_APPRISE):
         raise Problem(
             "--notify: the head sends only to http:// and https://: install apprise there (apt install apprise)"
@@ -177,15 +199,11 @@ def _quoted(word: str) -> str:
     return f'{name}="{value}"' if value else name
 
 
-def _keep_copy(run: str, script: str, waiting: Collection[str]) -> None:
-    """Keep a script on the disk while its run waits: where Slurm's state is gone, or older, as the head was switched
-    off at once, it is submitted again (`roles/slurm/files/tidy.sh`).
+def _keep_copy(run: str, script: str) -> str:
+    """Keep a script on the disk while its run is in the queue: where Slurm's state is gone, or older, as the head was
+    switched off at once, it is submitted again (`roles/slurm/files/tidy.sh`). Returns where it is.
     """
     os.makedirs(_COPIES, 0o700, exist_ok=True)
-    for name in {*os.listdir(_COPIES)} - {*waiting}:
-        with contextlib.suppress(OSError):
-            if name[0] != "." and time.time() - os.stat(f"{_COPIES}/{name}").st_mtime > _COPY_SECONDS:
-                os.unlink(f"{_COPIES}/{name}")
     with open(f"{_COPIES}/{run}", "w") as file:
         file.write(script)
         file.flush()
@@ -193,6 +211,16 @@ def _keep_copy(run: str, script: str, waiting: Collection[str]) -> None:
     folder = os.open(_COPIES, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
+    return f"{_COPIES}/{run}"
+
+
+def _drop_copies(there: Collection[str]) -> None:
+    """Remove the copies of runs that have left the queue; none while Slurm starts and submits them again."""
+    with contextlib.suppress(FileNotFoundError):
+        names = {*os.listdir(_COPIES)}
+        for name in names - {*there} if _STARTING not in names else ():
+            if name[0] != "." and time.time() - os.stat(f"{_COPIES}/{name}").st_mtime > _COPY_SECONDS:
+                os.unlink(f"{_COPIES}/{name}")
 
 
 def _move_copy(run: str, priority: int) -> None:
@@ -274,6 +302,7 @@ def _entries() -> Tuple[Entry, ...]:
     if done.returncode:
         raise Problem(f"the queue does not answer ({done.stderr.strip()[-200:]}): 'regatta status' shows its services")
     found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 10]
+    _drop_copies({one.run for one in found})
     return tuple(sorted(found, key=lambda one: not one.holds))
 
 

@@ -4,6 +4,8 @@ import contextlib
 import http.server
 import json
 import os
+import secrets
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -26,6 +28,25 @@ if os.environ["RANK"] == sys.argv[2]:
 print("ends", os.environ["RANK"], flush=True)
 """
 WAITS = "waits for its turn"
+THEIRS = """\
+set -e
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq update && apt-get -qq install --no-install-recommends munge slurm-client slurmd %(daemons)s > /dev/null
+printf %%s '%(key)s' > /etc/munge/munge.key
+cat > /etc/slurm/slurm.conf << END
+%(conf)s
+END
+mkdir -p /var/lib/slurm/slurmctld && chown slurm /var/lib/slurm/slurmctld
+systemctl restart munge slurmd %(daemons)s
+"""
+"""Slurm as others set it up, with the distribution's units; the partition `half` has one host."""
+THEIR_STATE = """\
+find /etc/slurm /etc/munge /etc/systemd /usr/sbin/slurm* /var/lib/slurm -path /etc/systemd/system -prune -o \
+    -path /var/lib/slurm/slurmctld -prune -o -path /var/lib/slurm/slurmd -prune -o -type f -print0 | xargs -0 sha256sum
+ls /etc/systemd/system /var/lib/slurm | grep -v regatta
+systemctl show --property=MainPID munge slurmd %(daemons)s
+dpkg --list 'slurm*' munge
+"""
 
 
 @contextlib.contextmanager
@@ -110,9 +131,9 @@ def job(workers: int, name: str, seconds: float, fails: int = -1, *options: str)
 
 @pytest.mark.provisioning
 def test_a_host_with_another_slurm_is_refused_before_it_is_changed(bare: LabHandle) -> None:
-    if os.environ.get("REGATTA_TEST_QUEUE_LAB"):
-        pytest.skip("these hosts have Regatta's")
     node = bare.nodes[1]
+    if bare.ssh(node, "ls -d /etc/regatta 2>/dev/null; true").stdout:
+        pytest.skip("these hosts have Regatta's")
     bare.ssh(node, "sudo mkdir -p /etc/slurm && echo ClusterName=theirs | sudo tee /etc/slurm/slurm.conf")
     said = play(bare, "provision", good=False)
     assert f"{node} has a Slurm that Regatta did not make" in said and "Nothing was" in said
@@ -360,12 +381,15 @@ def test_many_runs_of_two_people_begin_once_and_in_turn_also_where_the_head_rebo
 
 
 def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path) -> None:
-    head = queue.lab.nodes[0]
+    head, second = queue.lab.nodes
     queue.regatta(own, *job(4, "begun", 600, -1, "--detach"))
     wait_for(lambda: entries(queue, own)[0]["holds"])
-    for name, *more in (("kept-1",), ("kept-2", "--after", "kept-1"), ("kept-3", "--priority", "high"), ("withdrawn",)):
+    waiting = (("kept-1",), ("kept-2", "--after", "kept-1"), ("kept-3", "--priority", "high"), ("withdrawn",))
+    for name, *more in (*waiting, ("ended-in-slurm",)):
         queue.regatta(own, *job(4, name, 0, -1, "--detach", *more))
     queue.regatta(own, "cancel", "withdrawn")
+    queue.lab.ssh(head, "sudo sh -c 'scancel --name ended-in-slurm && touch -d -1hour /var/lib/slurm/regatta/*'")
+    assert names(queue, own) == ["begun", "kept-3", "kept-1", "kept-2"]  # and the copy of what was ended goes
     queue.lab.ssh(
         head,
         "sudo systemctl stop regatta-slurmctld && sudo find /var/lib/slurm/slurmctld -mindepth 1 -delete && "
@@ -374,12 +398,15 @@ def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path
     kept = ["kept-3", "kept-1", "kept-2"]
     wait_for(lambda: all(name in queue.regatta(own, "queue", check=False).stdout for name in kept), 200)
     assert [name for name in names(queue, own) if name.startswith("kept")] == kept
-    queue.regatta(own, "cancel", "begun")
+    wait_for(lambda: [one["run"] for one in entries(queue, own) if one["holds"]] == ["begun"], 60)
+    ranks = " ".join(path.split("/")[2] for path in queue.processes(second, "RANK=3"))
+    queue.lab.ssh(second, f"sudo kill -9 {ranks}")
+    wait_for(lambda: queue.nothing_runs("begun"))
     wait_for(lambda: not names(queue, own), 200)
     ended = listed(queue, own)
     assert [name for name in ended if name.startswith("kept")] == kept
     assert {ended[name]["state"] for name in kept} == {"succeeded"} and not any(ended[name]["beside"] for name in kept)
-    assert ended["begun"]["state"] == "cancelled" and "withdrawn" not in ended
+    assert ended["begun"]["state"] == "failed" and not {"withdrawn", "ended-in-slurm"} & {*ended}
 
 
 @pytest.mark.provisioning
@@ -395,3 +422,69 @@ def test_the_hosts_are_as_they_were_after_a_teardown(queue: Cluster) -> None:
             "ls -d /etc/slurm/slurm.conf /var/lib/slurm/slurmctld /usr/sbin/munged /usr/sbin/slurmd 2>/dev/null; true"
         )
         assert not queue.lab.ssh(node, there).stdout
+
+
+def test_runs_wait_in_a_slurm_that_is_there_and_nothing_of_it_changes(bare: LabHandle, own: Path) -> None:
+    head, second = bare.nodes
+    daemons = {head: "slurmctld", second: ""}
+    conf = their_conf(bare)
+    key = secrets.token_hex(64)
+    for node in bare.nodes:
+        script = THEIRS % {"daemons": daemons[node], "key": key, "conf": conf}
+        bare.ssh(node, f"sudo sh -c {shlex.quote(script)}", timeout=300)
+    wait_for(lambda: bare.ssh(head, "sinfo --noheader --partition=theirs --format=%t").stdout.split() == ["idle"], 60)
+
+    def theirs() -> dict[str, str]:
+        state = {node: THEIR_STATE % {"daemons": daemons[node]} for node in bare.nodes}
+        return {node: bare.ssh(node, f"sudo sh -c {shlex.quote(text)}").stdout for node, text in state.items()}
+
+    before, settings = theirs(), bare.inventory / "group_vars/all.yml"
+    off = dict.fromkeys(("hdfs_enabled", "monitoring_enabled", "shared_folder_enabled"), False)
+    settings.write_text(json.dumps({"slurm_existing": True, "slurm_partition": "half", **off}))
+    said = play(bare, "provision", good=False)
+    assert f"its partition half has no node named {second} (" in said and "Nothing was changed" in said
+    settings.write_text(json.dumps({"slurm_existing": True, **off}))
+    provision(bare)
+    play(bare, "provision")
+    assert set(changed(bare).values()) == {0}
+    assert "Slurm: 2 of 2 nodes take runs" in play(bare, "verify")
+
+    cluster = Cluster(bare)
+    bare.ssh(head, "sudo sbatch --exclusive --nodes=2 --job-name=their-job --output=/dev/null --wrap='sleep 600'")
+    waiting = cluster.background(own, *job(4, "attended", 0))
+    assert "their-job (a job of Slurm" in read_until(waiting, WAITS)
+    cluster.regatta(own, *job(4, "detached", 1, 3, "--detach"))
+    assert names(cluster, own) == ["their-job", "attended", "detached"]
+    bare.ssh(head, "sudo scancel --name=their-job")
+    assert "ends 0" in finish(waiting)
+    wait_for(lambda: not names(cluster, own), 60)
+    ended = listed(cluster, own)
+    assert (ended["attended"]["state"], ended["detached"]["state"]) == ("succeeded", "failed")
+    teardown(bare)
+    assert not any(left(bare).values()) and theirs() == before
+    assert bare.ssh(head, "sudo srun --nodes=2 hostname").stdout.count("\n") == 2
+    for node in bare.nodes:
+        bare.ssh(node, "sudo apt-get -qq purge --yes munge 'slurm*' > /dev/null; sudo rm -rf /etc/slurm /var/lib/slurm")
+
+
+def their_conf(lab: LabHandle) -> str:
+    """A slurm.conf for all hosts of a lab."""
+    named = {node: lab.ssh(node, "hostname").stdout.strip() for node in lab.nodes}
+    head = lab.nodes[0]
+    nodes = [f"NodeName={node} NodeHostname={named[node]} NodeAddr={lab.addresses[node]} CPUs=2" for node in lab.nodes]
+    lines = [
+        "ClusterName=theirs",
+        f"SlurmctldHost={named[head]}({lab.addresses[head]})",
+        "AuthType=auth/munge",
+        "SlurmUser=slurm",
+        "StateSaveLocation=/var/lib/slurm/slurmctld",
+        "SlurmdSpoolDir=/var/lib/slurm/slurmd",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "SlurmdParameters=config_overrides",
+        "ReturnToService=2",
+        *nodes,
+        "PartitionName=theirs Nodes=ALL Default=YES",
+        f"PartitionName=half Nodes={head}",
+    ]
+    return "\n".join(lines)

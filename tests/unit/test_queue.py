@@ -1,5 +1,6 @@
 """What a run asks of the cluster's queue, and what a person reads while it waits."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,3 +66,18 @@ def test_a_priority_is_a_place_among_a_persons_own_runs(
 ) -> None:
     assert node_queue.placed(own, nice) == (priority, others)
     assert queue.nice(queue.priority(nice)) == nice
+
+
+def test_copies_of_runs_that_left_the_queue_go_but_not_while_slurm_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_queue, "_COPIES", str(tmp_path))
+    for name in ("waits", "scancelled", ".known", ".starting"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))
+    (tmp_path / "just-submitted").touch()
+    node_queue._drop_copies({"waits"})
+    assert {*os.listdir(tmp_path)} == {"waits", "scancelled", "just-submitted", ".known", ".starting"}
+    (tmp_path / ".starting").unlink()
+    node_queue._drop_copies({"waits"})
+    assert {*os.listdir(tmp_path)} == {"waits", "just-submitted", ".known"}

@@ -21,6 +21,8 @@ options:
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
 """
 DROP_INS = "/run/systemd/system"
+NOT_IN_BUNDLE = "not in the bundle"
+"""What the proxy of bundles answers for a package of which it has no file, though its list."""
 NOT_NOW = "# Made by Regatta while the package is installed.\n[Unit]\nConditionPathExists=!/\n"
 OPTIONS = ["-q", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=2", "-o", "Acquire::Languages=none"]
 
@@ -137,6 +139,8 @@ def main():
             with unstarted(module.params["unstarted"]):
                 code, said = apt_get([*options, *install, *names], proxy)
             note(before)
+    if code and NOT_IN_BUNDLE in said:
+        module.fail_json(msg=f"the bundle lacks a part of {', '.join(names)}: make it again for this inventory")
     if code:
         shown = urlsplit(proxy).netloc.rpartition("@")[2]
         way = f"through this machine's proxy {shown}" if proxy else "on its own way (no proxy answered)"

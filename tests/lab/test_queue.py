@@ -17,6 +17,7 @@ from clusters import Cluster, finish, read_until, wait_for
 from provisioning import changed, left, logged, play, provision, teardown
 
 from lab.handle import LabHandle, read_lab
+from regatta.node import queuemetrics
 
 pytestmark = pytest.mark.whole
 SCRIPT = """\
@@ -262,6 +263,28 @@ def test_a_priority_is_among_ones_own_and_what_never_was_or_failed_comes_before_
     assert order == ["urgent", "usual", "usual-2", "whenever"]
     said = queue.regatta(own, *job(1, "no", 0, -1, "--detach", "--after", "in-front"), check=False).stdout
     assert "in-front has" in said and "would never begin" in said
+
+
+def test_prometheus_hears_that_the_queue_is_stuck_and_planned_nodes_are_well(queue: Cluster, own: Path) -> None:
+    head = queue.lab.nodes[0]
+    source = Path(queuemetrics.__file__).read_text() + "for one in samples():\n    print(one[0], one[2])\n"
+
+    def heard() -> dict[str, float]:
+        said = queue.lab.ssh(head, f"sudo runuser -u regatta -- python3 -c {shlex.quote(source)}").stdout
+        return {name: float(value) for name, value in map(str.split, said.splitlines())}
+
+    first = queue.background(own, *job(1, "on-one", 600))
+    read_until(first, "begins")
+    queue.regatta(own, *job(4, "on-both", 0, -1, "--detach"))
+    wait_for(lambda: "plnd" in queue.lab.ssh(head, "sinfo --all --noheader --Node --format=%t").stdout, 60)
+    assert "Slurm: 2 of 2 nodes take runs" in play(queue.lab, "verify")
+    assert heard() == {"regatta_queue_holding": 1, "regatta_queue_waiting": 1, "regatta_queue_stuck": 0}
+    queue.lab.ssh(head, "sudo scontrol update partitionname=all state=down")
+    queue.regatta(own, "cancel", "on-one")
+    finish(first)
+    wait_for(lambda: heard() == {"regatta_queue_holding": 0, "regatta_queue_waiting": 1, "regatta_queue_stuck": 1})
+    queue.lab.ssh(head, "sudo scontrol update partitionname=all state=up")
+    wait_for(lambda: heard() == {"regatta_queue_holding": 0, "regatta_queue_waiting": 0, "regatta_queue_stuck": 0}, 60)
 
 
 def test_somebody_is_told_of_runs_with_and_without_a_controller(queue: Cluster, own: Path) -> None:

@@ -41,7 +41,7 @@ def _existing() -> Dict[str, Any] | None:
     return _read(_EXISTING)
 
 
-def hold(
+def hold(  # noqa: PLR0913 (the keys of one request)
     place: Dict[str, Any],
     emit: Callable[[QueueWord], None],
     run: str,
@@ -50,6 +50,9 @@ def hold(
     only: Sequence[str] = (),
     seconds: float | None = None,
     nice: int = 0,
+    ranks: int = 0,
+    cores: int | None = None,
+    memory: int | None = None,
 ) -> None:
     """Hold nodes until the connection ends; a unit of its own keeps them while the run continues after that.
 
@@ -61,17 +64,21 @@ def hold(
     for old in (state, _withdrawn(run)):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(old)
+    share = [f"--ntasks={ranks}", f"--cpus-per-task={cores}"] if cores else ["--exclusive"]
+    words = [*share, *_limits(seconds, memory), *_words(_HELD, run, place.get("by") or "", wanted, only, nice)]
     asked = {
         "state": state,
         "controller": os.getpid(),
-        "salloc": ["--quiet", *_words(_HELD, run, place.get("by") or "", wanted, only, seconds, nice)],
+        "salloc": ["--quiet", *words],
+        "run": rundirs.unit(run) if cores else "regatta-run-*.service",
     }
     unit = _unit(run)
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
     done = _run([*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)])
     if done.returncode:
         raise Problem(f"the queue could not be asked for nodes: {done.stderr.strip()[-300:]}")
-    emit(QueueWord(granted=_granted(run, state, emit)))
+    nodes, cpus = _granted(run, state, emit)
+    emit(QueueWord(granted=nodes, cpus=cpus if cores else {}))
     _keep(run, state, emit)
 
 
@@ -81,12 +88,11 @@ def _words(
     owner: str,
     wanted: int,
     only: Sequence[str],
-    seconds: float | None,
     nice: int,
     among: Sequence[str] = (),
 ) -> List[str]:
     """The options of Slurm that salloc and sbatch share. `among`: it may give these nodes, without any all of ours."""
-    words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
+    words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--no-kill"]
     if existing := _existing():  # its own rules give the order, in which root's jobs must not come first
         words += [f"--partition={existing['partition']}"] if existing["partition"] else []
         words.append(f"--nice={max(nice, 0)}")
@@ -97,6 +103,11 @@ def _words(
         words.append(f"--nodelist={','.join(only)}")
     elif others := sorted({*_every_node()} - {*among}) if among else ():
         words.append(f"--exclude={','.join(others)}")
+    return words
+
+
+def _limits(seconds: float | None, memory: int | None) -> List[str]:
+    words = [] if memory is None else [f"--mem={memory}M"]
     if seconds is not None:
         words.append(f"--time={int(seconds // 60) + 5}")  # its launch, and the end by its own limit, come first
     return words
@@ -140,6 +151,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     after: int | None = None,
     nice: int = 0,
     notify: Notify | None = None,
+    memory: int | None = None,
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     _must_be_there()
@@ -147,7 +159,8 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
     only = nodes if fixed else ()
-    words = [*_words(_DETACHED, run, place.get("by") or "", wanted, only, seconds, nice, nodes), *_BATCH]
+    words = ["--exclusive", *_limits(seconds, memory), *_BATCH]
+    words += _words(_DETACHED, run, place.get("by") or "", wanted, only, nice, nodes)
     if after is not None:
         words.append(f"--dependency=afterok:{after}")
     if notify is not None:
@@ -236,8 +249,10 @@ def _move_copy(run: str, priority: int) -> None:
         os.rename(f"{_COPIES}/.new", copy)
 
 
-def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[str, ...]:
-    """Wait for the nodes."""
+def _granted(
+    run: str, state: str, emit: Callable[[QueueWord], None]
+) -> Tuple[Tuple[str, ...], Dict[str, Tuple[int, ...]]]:
+    """Wait for the nodes; returns them, and of each the CPUs that are granted."""
     told: Tuple[Tuple[int, bool], ...] = ()
     next_look = time.monotonic() + _TELL_SECONDS
     while True:
@@ -246,7 +261,7 @@ def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[s
                 raise Problem(f"{run} was taken out of the queue by {file.read()}")
             if "error" in said:
                 raise Problem(f"{run} got no nodes from the queue: {said['error']}")
-            return tuple(said.get("nodes", ()))
+            return tuple(said.get("nodes", ())), {name: tuple(own) for name, own in said.get("cpus", {}).items()}
         if time.monotonic() >= next_look:
             next_look = time.monotonic() + _TELL_SECONDS
             ahead = _ahead(run)

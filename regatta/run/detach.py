@@ -64,9 +64,8 @@ def request(
     script = SCRIPT.replace("PROGRAM", program).replace("FINISH", FINISH if framework.driver else "")
     names, count = tuple(asked["nodes"]), len(nodes)
     said = plan.options
-    return SubmitRun(
-        plan.run, script, count, names, fixed, said.time_limit, after, queue.nice(said.priority), _told(remote, said)
-    )
+    own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said))
+    return SubmitRun(plan.run, script, count, names, fixed, said.time_limit, after, *own)
 
 
 def _told(remote: Remote, said: RunOptions) -> Notify | None:

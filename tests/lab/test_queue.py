@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import json
 import os
+import re
 import secrets
 import shlex
 import signal
@@ -22,7 +23,7 @@ from regatta.node import queuemetrics
 pytestmark = pytest.mark.whole
 SCRIPT = """\
 import os, sys, time
-print("begins", os.environ["RANK"], flush=True)
+print("begins", os.environ["RANK"], "on", *sorted(os.sched_getaffinity(0)), flush=True)
 time.sleep(float(sys.argv[1]))
 if os.environ["RANK"] == sys.argv[2]:
     raise SystemExit(7)
@@ -157,6 +158,48 @@ def test_two_runs_take_turns_and_one_that_is_now_does_not(queue: Cluster, own: P
     assert names(queue, own) == []
 
 
+def test_runs_that_say_their_cores_share_nodes(queue: Cluster, own: Path) -> None:
+    first = queue.background(own, *job(2, "shares-1", 600, -1, "--cores", "1"))
+    second = queue.background(own, *job(2, "shares-2", 600, -1, "--cores", "1"))
+    cores = []
+    for process in (first, second):
+        said = "".join(read_until(process, "begins") for _ in range(2))
+        cores.append({*re.findall(r"begins (\d on \d)$", said, re.M)})  # of ranks that are on the same nodes
+    assert len(cores[0]) == len(cores[1]) == 2 and not cores[0] & cores[1], cores
+    third = queue.background(own, *job(1, "whole", 0))
+    assert "hold nodes" in read_until(third, WAITS)
+    for name, process in (("shares-1", first), ("shares-2", second)):
+        queue.regatta(own, "cancel", name)
+        finish(process)
+    assert "ends 0" in finish(third)
+    ended = listed(queue, own)
+    assert ended["shares-1"]["beside"] == ["shares-2"] and ended["whole"]["beside"] == []
+    for words, why in (
+        (job(1, "no", 0, -1, "--cores", "1", "--now"), "--cores needs a turn"),
+        (job(1, "no", 0, -1, "--cores", "64"), "got no nodes from the queue"),
+        (["rayrun", "--name", "no", "--cores", "1", "job.py", "0", "-1"], "places work itself"),
+    ):
+        assert why in queue.regatta(own, *words, check=False).stdout
+
+
+def test_the_queue_counts_memory_and_the_units_of_runs_have_it_as_their_limit(queue: Cluster, own: Path) -> None:
+    """Hosts of a lab cannot write to their cgroups: what systemd was told is proven, and not what the kernel does."""
+    asked = ("--cores", "1", "--memory")
+    whole = int(queue.lab.ssh(queue.lab.nodes[0], "sinfo --all --noheader --format=%m").stdout.splitlines()[0]) / 953.7
+    first = queue.background(own, *job(2, "most-of-it", 600, -1, *asked, f"{0.8 * whole:.2f}"))
+    read_until(first, "begins")
+    unit = queue.lab.ssh(queue.lab.nodes[0], "systemctl show -p MemoryMax --value regatta-run-most-of-it").stdout
+    assert abs(int(unit) / 1e9 - 0.8 * whole) < 0.01 * whole
+    second = queue.background(own, *job(2, "as-much", 0, -1, *asked, f"{0.4 * whole:.2f}"))
+    read_until(second, WAITS)
+    assert "ends" in queue.regatta(own, *job(2, "a-little", 0, -1, *asked, f"{0.1 * whole:.2f}")).stdout
+    queue.regatta(own, "cancel", "most-of-it")
+    finish(first)
+    assert "ends 0" in finish(second)
+    said = queue.regatta(own, *job(1, "no", 0, -1, "--detach", "--memory", f"{2 * whole:.2f}"), check=False).stdout
+    assert "the queue refused no" in said
+
+
 def test_runs_without_a_controller_start_in_turn_and_end_everywhere_when_one_rank_fails(
     queue: Cluster, own: Path
 ) -> None:
@@ -273,7 +316,7 @@ def test_prometheus_hears_that_the_queue_is_stuck_and_planned_nodes_are_well(que
         said = queue.lab.ssh(head, f"sudo runuser -u regatta -- python3 -c {shlex.quote(source)}").stdout
         return {name: float(value) for name, value in map(str.split, said.splitlines())}
 
-    first = queue.background(own, *job(1, "on-one", 600))
+    first = queue.background(own, *job(1, "on-one", 600, -1, "--time-limit", "900"))
     read_until(first, "begins")
     queue.regatta(own, *job(4, "on-both", 0, -1, "--detach"))
     wait_for(lambda: "plnd" in queue.lab.ssh(head, "sinfo --all --noheader --Node --format=%t").stdout, 60)

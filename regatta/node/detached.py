@@ -11,9 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Sequence
 
-from regatta.node import rundirs, runs
+from regatta.node import holder, rundirs, runs
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.runs import StartRun
 from regatta_protocol.states import Mode, State
@@ -37,7 +37,7 @@ def main(what: str, asked: str) -> None:
         ["scontrol", "show", "hostnames", listed], capture_output=True, text=True, errors="replace", check=True
     )
     try:
-        start = part(said, names.stdout.split(), own)
+        start = part(said, names.stdout.split(), own, _cpus(own) if said["shares"] else ())
     except KeyError as error:
         _log(f"{os.environ['SLURM_JOB_NAME']}: {error} has joined the cluster after it was queued: start it again")
         sys.exit(1)
@@ -67,8 +67,14 @@ def main(what: str, asked: str) -> None:
     sys.exit(1)
 
 
-def part(said: Dict[str, Any], granted: Sequence[str], own: str) -> StartRun | None:
-    """What the node `own` starts of a run on the nodes that are granted; None: nothing.
+def _cpus(own: str) -> List[int]:
+    """The CPUs of this node that the job has."""
+    mine = holder.cpus(os.environ["SLURM_JOB_ID"])[own]
+    return [sorted(os.sched_getaffinity(0))[number] for number in mine]
+
+
+def part(said: Dict[str, Any], granted: Sequence[str], own: str, cpus: Sequence[int] = ()) -> StartRun | None:
+    """What the node `own` starts of a run on the nodes that are granted, or on these CPUs of it; None: nothing.
 
     Their order is that of their kinds, and then of the cluster. KeyError for a node that was not there yet.
     """
@@ -86,6 +92,9 @@ def part(said: Dict[str, Any], granted: Sequence[str], own: str) -> StartRun | N
     asked = json.loads(text)
     asked["spec"]["files"] = said["files"][asked["spec"]["files"]]
     asked["spec"]["record"]["facts"] = nodes[own]["facts"]
+    if cpus:
+        asked["spec"]["cpus"] = cpus
+        asked["spec"]["record"]["facts"] = {**nodes[own]["facts"], "cpus": cpus, "cores": len(cpus)}
     return decode(StartRun, asked)
 
 

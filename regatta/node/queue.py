@@ -64,8 +64,11 @@ def hold(  # noqa: PLR0913 (the keys of one request)
     for old in (state, _withdrawn(run)):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(old)
-    share = [f"--ntasks={ranks}", f"--cpus-per-task={cores}"] if cores else ["--exclusive"]
-    words = [*share, *_limits(seconds, memory), *_words(_HELD, run, place.get("by") or "", wanted, only, nice)]
+    words = [
+        *_share(f"--ntasks={ranks}", cores),
+        *_limits(seconds, memory),
+        *_words(_HELD, run, place.get("by") or "", wanted, only, nice),
+    ]
     asked = {
         "state": state,
         "controller": os.getpid(),
@@ -104,6 +107,15 @@ def _words(
     elif others := sorted({*_every_node()} - {*among}) if among else ():
         words.append(f"--exclude={','.join(others)}")
     return words
+
+
+def _share(ranks: str, cores: int | None) -> List[str]:
+    """Whole nodes, or these cores. Problem where another's Slurm counts these in its own way."""
+    if not cores:
+        return ["--exclusive"]
+    if _existing() is not None:
+        raise Problem("--cores: this cluster's Slurm is not Regatta's, and gives runs only whole nodes: leave it out")
+    return [ranks, f"--cpus-per-task={cores}"]
 
 
 def _limits(seconds: float | None, memory: int | None) -> List[str]:
@@ -152,6 +164,8 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     nice: int = 0,
     notify: Notify | None = None,
     memory: int | None = None,
+    ranks: int = 0,
+    cores: int | None = None,
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     _must_be_there()
@@ -159,7 +173,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
     only = nodes if fixed else ()
-    words = ["--exclusive", *_limits(seconds, memory), *_BATCH]
+    words = [*_share(f"--ntasks-per-node={ranks}", cores), *_limits(seconds, memory), *_BATCH]
     words += _words(_DETACHED, run, place.get("by") or "", wanted, only, nice, nodes)
     if after is not None:
         words.append(f"--dependency=afterok:{after}")

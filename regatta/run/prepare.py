@@ -152,12 +152,10 @@ class Preparer:
     def _waits(self, request: Request, brought: _Brought) -> bool:
         """Whether the run has to take its turn in the cluster's queue. UsageError where it cannot share nodes."""
         said = request.options
-        waits = brought.answers[self._cluster.head.name].queue and not (said.now or said.detach or self.held)
+        waits = brought.answers[self._cluster.head.name].queue and not (said.now or self.held)
         if said.cores and not waits:
-            raise UsageError(
-                "--cores needs a turn in the cluster's queue: leave it out, or --now, --detach and --repeats"
-            )
-        return waits
+            raise UsageError("--cores needs a turn in the cluster's queue: leave it out, or --now and --repeats")
+        return waits and not said.detach
 
     def _checked(
         self,

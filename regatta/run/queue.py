@@ -85,9 +85,7 @@ def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes | No
     program, own = sources.source("holder"), nice(said.priority)
     if not count:
         return None
-    if said.cores and (everywhere or plan.cards):
-        why = "runs with GPUs have whole nodes" if plan.cards else f"{framework.name} places work itself, on all nodes"
-        raise UsageError(f"--cores: {why}: leave it out")
+    check_cores(plan, framework, cluster)
     ranks = len(plan.ranks) if said.cores else 0
     return HoldNodes(plan.run, count, program, tuple(only), said.time_limit, own, ranks, said.cores, mebibytes(said))
 
@@ -95,6 +93,13 @@ def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes | No
 def places_itself(plan: Plan, framework: Framework, cluster: Cluster) -> bool:
     """Whether a run's engine chooses nodes, where work is outside of the run's own units."""
     return framework.driver or (plan.program.any_node and framework.served(cluster))
+
+
+def check_cores(plan: Plan, framework: Framework, cluster: Cluster) -> None:
+    """Raise UsageError for a run that cannot share its nodes."""
+    if plan.options.cores and (plan.cards or places_itself(plan, framework, cluster)):
+        why = "runs with GPUs have whole nodes" if plan.cards else f"{framework.name} places work itself, on all nodes"
+        raise UsageError(f"--cores: {why}: leave it out")
 
 
 def mebibytes(said: RunOptions) -> int | None:

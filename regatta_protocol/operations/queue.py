@@ -81,7 +81,8 @@ class SubmitRun(Operation[Submitted]):
     """Put a run into the queue that starts, and ends, without a controller; `script`: as Slurm's batch scripts.
 
     It gets `wanted` whole nodes among `nodes`: `fixed`: only all of these will do. `after`: the number of the job that
-    has to succeed before. `memory`: MiB that each node has for it.
+    has to succeed before. `memory`: MiB that each node has for it. `cores`: not whole nodes, but these of each, for
+    that many `ranks`.
     """
 
     op = "queue.submit"
@@ -95,6 +96,8 @@ class SubmitRun(Operation[Submitted]):
     nice: int = 0
     notify: Optional[Notify] = None
     memory: Optional[int] = None
+    ranks: int = 0
+    cores: Optional[int] = None
 
 
 class Queued(Value):

@@ -166,14 +166,20 @@ def test_runs_that_say_their_cores_share_nodes(queue: Cluster, own: Path) -> Non
         said = "".join(read_until(process, "begins") for _ in range(2))
         cores.append({*re.findall(r"begins (\d on \d)$", said, re.M)})  # of ranks that are on the same nodes
     assert len(cores[0]) == len(cores[1]) == 2 and not cores[0] & cores[1], cores
+    queue.regatta(own, "cancel", "shares-2")
+    finish(second)
+    queue.regatta(own, *job(2, "shares-3", 600, -1, "--cores", "1", "--detach"))
+    wait_for(lambda: len(re.findall("begins", queue.regatta(own, "logs", "shares-3", check=False).stdout)) == 2, 60)
+    said = queue.regatta(own, "logs", "shares-3").stdout
+    assert {*re.findall(r"begins (\d on \d)$", said, re.M)} == cores[1]
     third = queue.background(own, *job(1, "whole", 0))
     assert "hold nodes" in read_until(third, WAITS)
-    for name, process in (("shares-1", first), ("shares-2", second)):
+    for name in ("shares-1", "shares-3"):
         queue.regatta(own, "cancel", name)
-        finish(process)
+    finish(first)
     assert "ends 0" in finish(third)
     ended = listed(queue, own)
-    assert ended["shares-1"]["beside"] == ["shares-2"] and ended["whole"]["beside"] == []
+    assert ended["shares-1"]["beside"] == ["shares-2", "shares-3"] and ended["whole"]["beside"] == []
     for words, why in (
         (job(1, "no", 0, -1, "--cores", "1", "--now"), "--cores needs a turn"),
         (job(1, "no", 0, -1, "--cores", "64"), "got no nodes from the queue"),

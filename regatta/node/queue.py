@@ -94,7 +94,7 @@ def _words(
     nice: int,
     among: Sequence[str] = (),
 ) -> List[str]:
-    """The options of Slurm that salloc and sbatch share. `among`: it may give these nodes, without any the cluster's."""
+    """The options of Slurm that salloc and sbatch share. `among`: these nodes will do; none: all of the cluster."""
     words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--no-kill"]
     if existing := _existing():  # its own rules give the order, in which root's jobs must not come first
         words += [f"--partition={existing['partition']}"] if existing["partition"] else []

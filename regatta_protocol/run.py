@@ -21,11 +21,15 @@ class Process(Value):
 
 
 class Limits(Value):
-    """Of one run on one node: bytes of its log, share of the memory, processes and threads (None: so many a core)."""
+    """Of one run on one node: bytes of its log, share of the memory, processes and threads (None: so many a core).
+
+    `memory`: bytes, where it asked for less.
+    """
 
     log_bytes: Optional[int] = None
     memory_share: float = 0.85
     processes: Optional[int] = None
+    memory: Optional[int] = None
 
 
 class PlanKept(Value):

@@ -28,7 +28,7 @@ def common(plan: Plan, node: Node) -> Spec:
         gpus=plan.cards[node.name].uuids if node.name in plan.cards else (),
         cpus=plan.cpus.get(node.name, ()),
         time_limit=plan.options.time_limit,
-        limits=node.limits,
+        limits=node.limits.changed(memory=int(plan.options.memory * 1e9)) if plan.options.memory else node.limits,
         files=supervisor_files(),
         plan=describe(plan),
     )

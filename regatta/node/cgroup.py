@@ -18,8 +18,11 @@ RANK_OOM_SCORE, RUN_OOM_SCORE = 1000, 500
 def properties(limits: Limits) -> Dict[str, str]:
     """The unit's properties for the limits of a run."""
     default = max(LEAST_PROCESSES, PROCESSES_A_CORE * len(os.sched_getaffinity(0)))
+    share = limits.memory_share
+    if limits.memory:
+        share = min(share, limits.memory / (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
     return {
-        "MemoryMax": f"{limits.memory_share * 100:.2f}%",
+        "MemoryMax": f"{share * 100:.2f}%",
         "TasksMax": str(limits.processes or default),
         "OOMPolicy": "continue",  # the supervisor says which rank it was, and ends the others
         "OOMScoreAdjust": str(RUN_OOM_SCORE),

@@ -11,9 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Sequence
 
-from regatta.node import rundirs, runs
+from regatta.node import holder, rundirs, runs
 from regatta.node.queue import OWNER
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.runs import StartRun
@@ -29,7 +29,8 @@ class _Ended(BaseException):
 def main(what: str, asked: str) -> None:
     """Do this node's part of `asked`: `run` it to its end, `finish` what is left of it then, or `stop` it.
 
-    A member of a service has no process to wait for: the driver's end is the run's.
+    `follow` is `run` for a part that works already, as Slurm has lost its state. A member of a service has no process
+    to wait for: the driver's end is the run's.
     """
     said = json.loads(asked)
     own, listed = os.environ["SLURMD_NODENAME"], os.environ["SLURM_JOB_NODELIST"]
@@ -37,7 +38,7 @@ def main(what: str, asked: str) -> None:
         ["scontrol", "show", "hostnames", listed], capture_output=True, text=True, errors="replace", check=True
     )
     try:
-        start = part(said, names.stdout.split(), own)
+        start = part(said, names.stdout.split(), own, _cpus(own) if said["shares"] else ())
     except KeyError as error:
         _log(f"{os.environ['SLURM_JOB_NAME']}: {error} has joined the cluster after it was queued: start it again")
         sys.exit(1)
@@ -52,7 +53,8 @@ def main(what: str, asked: str) -> None:
         return
     signal.signal(signal.SIGTERM, _end)
     try:
-        runs.start(place, start.spec, start.hidden)
+        if what != "follow":
+            runs.start(place, start.spec, start.hidden)
         if start.spec.mode is Mode.MEMBER:
             return
         while rundirs.state(place, run) is State.RUNNING:
@@ -66,8 +68,14 @@ def main(what: str, asked: str) -> None:
     sys.exit(1)
 
 
-def part(said: Dict[str, Any], granted: Sequence[str], own: str) -> StartRun | None:
-    """What the node `own` starts of a run on the nodes that are granted; None: nothing.
+def _cpus(own: str) -> List[int]:
+    """The CPUs of this node that the job has."""
+    mine = holder.cpus(os.environ["SLURM_JOB_ID"])[own]
+    return [sorted(os.sched_getaffinity(0))[number] for number in mine]
+
+
+def part(said: Dict[str, Any], granted: Sequence[str], own: str, cpus: Sequence[int] = ()) -> StartRun | None:
+    """What the node `own` starts of a run on the nodes that are granted, or on these CPUs of it; None: nothing.
 
     Their order is that of their kinds, and then of the cluster. KeyError for a node that was not there yet.
     """
@@ -85,6 +93,9 @@ def part(said: Dict[str, Any], granted: Sequence[str], own: str) -> StartRun | N
     asked = json.loads(text)
     asked["spec"]["files"] = said["files"][asked["spec"]["files"]]
     asked["spec"]["record"]["facts"] = nodes[own]["facts"]
+    if cpus:
+        asked["spec"]["cpus"] = cpus
+        asked["spec"]["record"]["facts"] = {**nodes[own]["facts"], "cpus": cpus, "cores": len(cpus)}
     return decode(StartRun, asked)
 
 

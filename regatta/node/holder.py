@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -19,7 +20,10 @@ _GRANTED = 'echo "$SLURM_JOB_ID"; exec sleep infinity'
 
 
 def main(asked: Dict[str, Any]) -> None:
-    """Wait for the nodes, then hold them. `asked`: `state` (the file), `salloc` (its options), `controller`."""
+    """Wait for the nodes, then hold them.
+
+    `asked`: `state` (the file), `salloc` (its options), `controller`, and `run` (the units that are its work).
+    """
     controller: Any = os.pidfd_open(asked["controller"])
     held = subprocess.Popen(
         ["salloc", *asked["salloc"], "--kill-command=TERM", "/bin/sh", "-c", _GRANTED],
@@ -40,10 +44,10 @@ def main(asked: Dict[str, Any]) -> None:
         return
     nodes = _output(["squeue", "--noheader", "--job", job, "--format=%N"])
     names = _output(["scontrol", "show", "hostnames", nodes]).split()
-    _tell(asked["state"], {"job": int(job), "nodes": names})
+    _tell(asked["state"], {"job": int(job), "nodes": names, "cpus": cpus(job)})
     ended = os.pidfd_open(held.pid)
     select.select([ended, controller], [], [])
-    while held.poll() is None and runs(job, names):
+    while held.poll() is None and runs(job, names, asked["run"]):
         time.sleep(LOOK_SECONDS)
     if held.poll() is not None:
         _tell(asked["state"], {"revoked": True})
@@ -53,12 +57,23 @@ def main(asked: Dict[str, Any]) -> None:
     held.wait()
 
 
-def runs(job: str, nodes: Sequence[str]) -> bool:
-    """Whether a run is in progress on this host, where drivers are, or on one of a job's nodes, which are its alone."""
-    look = ["systemctl", "is-active", "regatta-run-*.service"]
+def cpus(job: str) -> Dict[str, List[int]]:
+    """The CPUs of each node that a job has, counted from 0."""
+    found: Dict[str, List[int]] = {}
+    said = _output(["scontrol", "--details", "show", "job", job])
+    for nodes, own in re.findall(r"^\s*Nodes=(\S+) CPU_IDs=(\S+)", said, re.M):
+        for name in _output(["scontrol", "show", "hostnames", nodes]).split():
+            ends = [part.partition("-") for part in own.split(",")]
+            found[name] = [one for low, _, high in ends for one in range(int(low), int(high or low) + 1)]
+    return found
+
+
+def runs(job: str, nodes: Sequence[str], units: str) -> bool:
+    """Whether `units` work on this host, where drivers are, or on one of a job's nodes."""
+    look = ["systemctl", "is-active", units]
     if "active" in _output(look).split():
         return True
-    each = [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"]
+    each = [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1", "--cpus-per-task=1"]
     return "active" in _output(["srun", f"--jobid={job}", "--overlap", "--quiet", *each, *look]).split()
 
 

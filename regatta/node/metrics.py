@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any, Dict, Iterator, List, Tuple
 
-from regatta.node import frameworks, gpus, progress, rundirs
+from regatta.node import frameworks, gpus, progress, queuemetrics, rundirs
 from regatta_protocol.run import PlanKept
 from regatta_protocol.states import Mode
 
@@ -46,6 +46,7 @@ HELP = {
     "regatta_run_progress_total": "Units that there are in all.",
     "regatta_run_loss": "Loss as a rank has told it last.",
     "regatta_run_residual": "Residual as a rank has told it last.",
+    **queuemetrics.HELP,
     **{name: text for name, (_, text) in OF_GPUS.items()},
     **{name: text for module in OF_FRAMEWORKS for name, text in module.HELP.items()},
 }
@@ -56,6 +57,7 @@ def samples(place: Place, runs: progress.Runs) -> Iterator[Sample]:
     started = set(progress.units())
     for service in progress.installed():
         yield "regatta_service_up", {"service": service}, float(service in started)
+    yield from queuemetrics.samples()
     for module in OF_FRAMEWORKS:
         yield from module.samples()
     for number, run in enumerate(runs.going()):

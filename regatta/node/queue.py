@@ -19,10 +19,12 @@ from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, 
 OWNER = "REGATTA_OWNER"
 """Variable of the script of a run without a controller: whose run it is."""
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
+_EXISTING = "/etc/regatta/slurm/existing.json"
+"""Where another's Slurm is used: its `partition`, and the `nodes` in it that are the cluster's."""
 _STATES = "/run/regatta-queue"
 _COPIES = "/var/lib/slurm/regatta"
 _APPRISE = "/usr/bin/apprise"
-_COPY_SECONDS = 30.0
+_COPY_SECONDS, _STARTING = 30.0, ".starting"
 _BATCH = ("--no-requeue", "--output=/dev/null")
 _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
 _HOLDS = ("RUNNING", "COMPLETING", "CONFIGURING")
@@ -35,10 +37,14 @@ _FIELDS = "%i|%T|%Q|%y|%V|%S|%D|%N|%r|%j|%k"
 
 def there() -> bool:
     """Whether this host keeps the cluster's queue."""
-    return os.path.exists(_UNIT)
+    return os.path.exists(_UNIT) or os.path.exists(_EXISTING)
 
 
-def hold(
+def _existing() -> Dict[str, Any] | None:
+    return _read(_EXISTING)
+
+
+def hold(  # noqa: PLR0913 (the keys of one request)
     place: Dict[str, Any],
     emit: Callable[[QueueWord], None],
     run: str,
@@ -47,6 +53,9 @@ def hold(
     only: Sequence[str] = (),
     seconds: float | None = None,
     nice: int = 0,
+    ranks: int = 0,
+    cores: int | None = None,
+    memory: int | None = None,
 ) -> None:
     """Hold nodes until the connection ends; a unit of its own keeps them while the run continues after that.
 
@@ -58,28 +67,62 @@ def hold(
     for old in (state, _withdrawn(run)):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(old)
+    words = [
+        *_share(f"--ntasks={ranks}", cores),
+        *_limits(seconds, memory),
+        *_words(_HELD, run, place.get("by") or "", wanted, only, nice),
+    ]
     asked = {
         "state": state,
         "controller": os.getpid(),
-        "salloc": ["--quiet", *_words(_HELD, run, place.get("by") or "", wanted, only, seconds, nice)],
+        "salloc": ["--quiet", *words],
+        "run": rundirs.unit(run) if cores else "regatta-run-*.service",
     }
     unit = _unit(run)
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
     done = _run([*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)])
     if done.returncode:
         raise Problem(f"the queue could not be asked for nodes: {done.stderr.strip()[-300:]}")
-    emit(QueueWord(granted=_granted(run, state, emit)))
+    nodes, cpus = _granted(run, state, emit)
+    emit(QueueWord(granted=nodes, cpus=cpus if cores else {}))
     _keep(run, state, emit)
 
 
 def _words(
-    mark: str, run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None, nice: int
+    mark: str,
+    run: str,
+    owner: str,
+    wanted: int,
+    only: Sequence[str],
+    nice: int,
+    among: Sequence[str] = (),
 ) -> List[str]:
-    """The options of Slurm that salloc and sbatch share."""
-    words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
-    words += [f"--priority={_priority(owner, nice)}", f"--nice={nice}"]
+    """The options of Slurm that salloc and sbatch share. `among`: these nodes will do; none: all of the cluster."""
+    words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--no-kill"]
+    if existing := _existing():  # its own rules give the order, in which root's jobs must not come first
+        words += [f"--partition={existing['partition']}"] if existing["partition"] else []
+        words.append(f"--nice={max(nice, 0)}")
+        among = among or existing["nodes"]
+    else:
+        words += [f"--priority={_priority(owner, nice)}", f"--nice={nice}"]
     if only:
         words.append(f"--nodelist={','.join(only)}")
+    elif others := sorted({*_every_node()} - {*among}) if among else ():
+        words.append(f"--exclude={','.join(others)}")
+    return words
+
+
+def _share(ranks: str, cores: int | None) -> List[str]:
+    """Whole nodes, or these cores. Problem where another's Slurm counts these in its own way."""
+    if not cores:
+        return ["--exclusive"]
+    if _existing() is not None:
+        raise Problem("--cores: this cluster's Slurm is not Regatta's, and gives runs only whole nodes: leave it out")
+    return [ranks, f"--cpus-per-task={cores}"]
+
+
+def _limits(seconds: float | None, memory: int | None) -> List[str]:
+    words = [] if memory is None else [f"--mem={memory}M"]
     if seconds is not None:
         words.append(f"--time={int(seconds // 60) + 5}")  # its launch, and the end by its own limit, come first
     return words
@@ -123,6 +166,9 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     after: int | None = None,
     nice: int = 0,
     notify: Notify | None = None,
+    memory: int | None = None,
+    ranks: int = 0,
+    cores: int | None = None,
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     _must_be_there()
@@ -130,9 +176,8 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
     only = nodes if fixed else ()
-    words = [*_words(_DETACHED, run, place.get("by") or "", wanted, only, seconds, nice), *_BATCH]
-    if others := () if fixed else sorted({*_every_node()} - {*nodes}):
-        words.append(f"--exclude={','.join(others)}")
+    words = [*_share(f"--ntasks-per-node={ranks}", cores), *_limits(seconds, memory), *_BATCH]
+    words += _words(_DETACHED, run, place.get("by") or "", wanted, only, nice, nodes)
     if after is not None:
         words.append(f"--dependency=afterok:{after}")
     if notify is not None:
@@ -141,13 +186,15 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     rest = f"export {OWNER}={shlex.quote(_plain(place.get('by') or ''))}\n{rest}"
     about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
     whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
-    _keep_copy(run, whole, {one.run for one in ahead if not one.holds})
+    kept = _keep_copy(run, whole) if _existing() is None else None
     done = _run(["sbatch", "--parsable"], whole)
     if done.returncode:
-        os.unlink(f"{_COPIES}/{run}")
+        if kept:
+            os.unlink(kept)
         raise Problem(f"the queue refused {run}: {done.stderr.strip()[-300:]}")
-    later = time.time() + 2.0  # a state that is newer has the job in it
-    os.utime(f"{_COPIES}/{run}", (later, later))
+    if kept:
+        later = time.time() + 2.0  # a state that is newer has the job in it
+        os.utime(kept, (later, later))
     return Submitted(int(done.stdout.partition(";")[0]), ahead)
 
 
@@ -155,6 +202,8 @@ def _told(run: str, owner: str, notify: Notify) -> List[str]:
     """Note whom to tell of a run, as only root and Slurm may read it; returns options of sbatch."""
     from regatta.node.notify import WANTED, web  # urllib takes long to load, and no other request needs it
 
+    if _existing() is not None:
+        raise Problem("--notify: this cluster's Slurm is not Regatta's, and sends nothing of it: leave --detach out")
     if not all(map(web, notify.urls)) and not os.path.exists(_APPRISE):
         raise Problem(
             "--notify: the head sends only to http:// and https://: install apprise there (apt install apprise)"
@@ -181,15 +230,11 @@ def _quoted(word: str) -> str:
     return f'{name}="{value}"' if value else name
 
 
-def _keep_copy(run: str, script: str, waiting: Collection[str]) -> None:
-    """Keep a script on the disk while its run waits: where Slurm's state is gone, or older, as the head was switched
-    off at once, it is submitted again (`roles/slurm/files/tidy.sh`).
+def _keep_copy(run: str, script: str) -> str:
+    """Keep a script on the disk while its run is in the queue: where Slurm's state is gone, or older, as the head was
+    switched off at once, it is submitted again (`roles/slurm/files/tidy.sh`). Returns where it is.
     """
     os.makedirs(_COPIES, 0o700, exist_ok=True)
-    for name in {*os.listdir(_COPIES)} - {*waiting}:
-        with contextlib.suppress(OSError):
-            if name[0] != "." and time.time() - os.stat(f"{_COPIES}/{name}").st_mtime > _COPY_SECONDS:
-                os.unlink(f"{_COPIES}/{name}")
     with open(f"{_COPIES}/{run}", "w") as file:
         file.write(script)
         file.flush()
@@ -197,6 +242,16 @@ def _keep_copy(run: str, script: str, waiting: Collection[str]) -> None:
     folder = os.open(_COPIES, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
+    return f"{_COPIES}/{run}"
+
+
+def _drop_copies(there: Collection[str]) -> None:
+    """Remove the copies of runs that have left the queue; none while Slurm starts and submits them again."""
+    with contextlib.suppress(FileNotFoundError):
+        names = {*os.listdir(_COPIES)}
+        for name in names - {*there} if _STARTING not in names else ():
+            if name[0] != "." and time.time() - os.stat(f"{_COPIES}/{name}").st_mtime > _COPY_SECONDS:
+                os.unlink(f"{_COPIES}/{name}")
 
 
 def _move_copy(run: str, priority: int) -> None:
@@ -212,8 +267,10 @@ def _move_copy(run: str, priority: int) -> None:
         os.rename(f"{_COPIES}/.new", copy)
 
 
-def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[str, ...]:
-    """Wait for the nodes."""
+def _granted(
+    run: str, state: str, emit: Callable[[QueueWord], None]
+) -> Tuple[Tuple[str, ...], Dict[str, Tuple[int, ...]]]:
+    """Wait for the nodes; returns them, and of each the CPUs that are granted."""
     told: Tuple[Tuple[int, bool], ...] = ()
     next_look = time.monotonic() + _TELL_SECONDS
     while True:
@@ -222,7 +279,7 @@ def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[s
                 raise Problem(f"{run} was taken out of the queue by {file.read()}")
             if "error" in said:
                 raise Problem(f"{run} got no nodes from the queue: {said['error']}")
-            return tuple(said.get("nodes", ()))
+            return tuple(said.get("nodes", ())), {name: tuple(own) for name, own in said.get("cpus", {}).items()}
         if time.monotonic() >= next_look:
             next_look = time.monotonic() + _TELL_SECONDS
             ahead = _ahead(run)
@@ -279,6 +336,7 @@ def _entries() -> Tuple[Entry, ...]:
     if done.returncode:
         raise Problem(f"the queue does not answer ({done.stderr.strip()[-200:]}): 'regatta status' shows its services")
     found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 10]
+    _drop_copies({one.run for one in found})
     return tuple(sorted(found, key=lambda one: not one.holds))
 
 

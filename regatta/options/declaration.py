@@ -100,6 +100,22 @@ class RunOptions:
     now: bool = flag(
         False, kinds.SWITCH, "start at once, beside others: do not wait in the cluster's queue", commands=ONE
     )
+    cores: int | None = option(
+        None,
+        kinds.WHOLE,
+        "cores a rank: other runs may have the rest of its nodes, where the cluster has a queue (default: whole nodes)",
+        commands=ONE,
+        plan=False,
+        record=True,
+    )
+    memory: float | None = option(
+        None,
+        kinds.GIGABYTES,
+        "gigabytes of memory on each node: with more the run ends, and the cluster's queue gives it only such nodes",
+        commands=(RUN, "torchrun"),
+        plan=False,
+        record=True,
+    )
     detach: bool = flag(
         False,
         kinds.SWITCH,

@@ -25,6 +25,8 @@ MOST_FORMS = 40
 """Ways of placing a run that its job carries: with more kinds of hosts than that the nodes are chosen at once."""
 SCRIPT = """#!/bin/sh
 # A run of Regatta: starts its part on each node, and ends all of them where one has failed.
+# Its steps are one a node, whatever the job asked for.
+unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_CPUS_PER_TASK
 each() {
     echo PROGRAM | srun --overlap --quiet "$@"
 }
@@ -50,23 +52,29 @@ def request(
 
     `about`: what its record says of it, `facts`: and of each node.
     """
-    nodes, workers = framework.nodes(plan, remote.cluster), remote.cluster.workers
+    nodes, workers, said = framework.nodes(plan, remote.cluster), remote.cluster.workers, plan.options
     if idle := [node.name for node in nodes if node not in workers]:
         raise UsageError(f"the queue starts nothing on {', '.join(idle)}, which is no worker: leave --detach out")
     if framework.driver:
         nodes = workers
     free = framework.hosts(remote.cluster) == workers and not framework.driver
+    queue.check_cores(plan, framework, remote.cluster)
     asked, fixed = carried(remote.cluster, plan, about, facts, () if free else nodes)
+    if said.cores and fixed:
+        raise UsageError("--cores with --detach: the nodes are of too many kinds, or chosen already: leave one out")
     for name, node in asked["nodes"].items():
         node["place"] = remote.place(remote.cluster.node(name))
     then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(asked)!r})\n"
     program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
     script = SCRIPT.replace("PROGRAM", program).replace("FINISH", FINISH if framework.driver else "")
     names, count = tuple(asked["nodes"]), len(nodes)
-    said = plan.options
-    return SubmitRun(
-        plan.run, script, count, names, fixed, said.time_limit, after, queue.nice(said.priority), _told(remote, said)
-    )
+    own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said), most_ranks(plan), said.cores)
+    return SubmitRun(plan.run, script, count, names, fixed, said.time_limit, after, *own)
+
+
+def most_ranks(plan: Plan) -> int:
+    """Ranks of a node, where nodes have the same number, or one less."""
+    return -(-len(plan.ranks) // len(plan.nodes))
 
 
 def _told(remote: Remote, said: RunOptions) -> Notify | None:
@@ -99,7 +107,8 @@ def carried(
         for form, (on, made) in placed.items()
     }
     own = {name: {"kind": kind, "facts": facts[name]} for name, kind in kinds.items()}
-    return {"token": token, "nodes": own, "forms": forms, "files": files}, fixed
+    shares = plan.options.cores is not None
+    return {"token": token, "nodes": own, "forms": forms, "files": files, "shares": shares}, fixed
 
 
 def _kinds(cluster: Cluster, facts: Facts) -> dict[str, int]:
@@ -127,6 +136,8 @@ def _placed(
         if Counter(form) <= there:
             nodes = tuple(_stand_in(example[kind], token, number) for number, kind in enumerate(form))
             cores = {node.name: facts[example[kind].name]["cores"] for node, kind in zip(nodes, form, strict=True)}
+            if plan.options.cores:
+                cores = dict.fromkeys(cores, plan.options.cores * most_ranks(plan))
             ranks = placement.spread(len(plan.ranks), nodes, cores)
             ports = _ports(plan, ranks)
             if ports is None or len(found) == MOST_FORMS:

@@ -94,12 +94,12 @@ def waited(lines: Sequence[str]) -> bool:
 
 
 def reached(node: str, limits: Mapping[str, float]) -> list[str]:
-    """In words which of its limits a run has met on a node, and which variable of the inventory sets it."""
+    """In words which of its limits a run has met on a node, and what sets it."""
     said = []
     if "memory" in limits:
         said.append(
             f"out of memory: the limit of runs on {node}, {limits['memory'] / 1e9:.2f} GB, was reached "
-            "(regatta_run_memory_share in the inventory)"
+            "(--memory, or regatta_run_memory_share in the inventory)"
         )
     if "processes" in limits:
         said.append(

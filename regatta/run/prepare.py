@@ -132,9 +132,9 @@ class Preparer:
             if self._waits(request, brought) and (wanted := queue.wanted(made, framework, self._cluster)):
                 turn = queue.Turn(self._remote, wanted, self._console.note)
                 unless_ready.callback(turn.close)
-            if turn and (turn.waited or not {node.name for node in made.nodes} <= {*turn.nodes}):
+            if turn and (turn.waited or turn.cpus or not {node.name for node in made.nodes} <= {*turn.nodes}):
                 asked_at += time.monotonic() - synced_at
-                seen, brought = self._looked(service), self._bring(request, framework)
+                seen, brought = self._looked(service), self._bring(request, framework, turn.cpus)
                 synced_at = time.monotonic()
                 made = self._plan(request, framework, brought, turn)
             nodes = self._checked(made, framework, brought, service, seen)
@@ -150,10 +150,12 @@ class Preparer:
         return self._pool.submit(lambda: service.result().look()) if service else None
 
     def _waits(self, request: Request, brought: _Brought) -> bool:
-        """Whether the run has to take its turn in the cluster's queue."""
-        return brought.answers[self._cluster.head.name].queue and not (
-            request.options.now or request.options.detach or self.held
-        )
+        """Whether the run has to take its turn in the cluster's queue. UsageError where it cannot share nodes."""
+        said = request.options
+        waits = brought.answers[self._cluster.head.name].queue and not (said.now or self.held)
+        if said.cores and not waits:
+            raise UsageError("--cores needs a turn in the cluster's queue: leave it out, or --now and --repeats")
+        return waits and not said.detach
 
     def _checked(
         self,
@@ -164,6 +166,8 @@ class Preparer:
         seen: "Future[Any] | None",
     ) -> tuple[Node, ...]:
         """Prove that a plan can be carried out now; returns the nodes that take part. Raises RegattaError."""
+        if made.options.memory and queue.places_itself(made, framework, self._cluster):
+            raise UsageError(f"--memory: {framework.name} has its own limits: leave it out")
         going = [] if made.options.detach else self._end_what_is_left(brought.answers)
         framework.check(made)
         for line in kept_folders.clashes(made, going):
@@ -181,8 +185,13 @@ class Preparer:
         """Bring the tree and the packages of a run to the nodes before its times begin. Raises RegattaError."""
         self._bring(request, registry.find(request.framework))
 
-    def _bring(self, request: Request, framework: Framework) -> _Brought:
-        """Return the tree that every node has, variables, what each node says, and the layer of packages."""
+    def _bring(
+        self, request: Request, framework: Framework, granted: Mapping[str, Sequence[int]] | None = None
+    ) -> _Brought:
+        """Return the tree that every node has, variables, what each node says, and the layer of packages.
+
+        `granted`: by node the CPUs that the run has there, counted from 0; without it all.
+        """
         source = request.source or tree.read(request.root)
         variables = request.variables.beside(request.folder)
         variables.check_synced(source.root, {path for path, _, _ in source.entries})
@@ -197,6 +206,8 @@ class Preparer:
         answers = sync.sync(self._remote, source, self._cluster.nodes, ask=ask).answers
         if half := _half(request):
             answers = _halved(answers, half)
+        if granted:
+            answers = _shared(answers, granted)
         self._check_python(request, answers[self._cluster.head.name])
         system_packages.ready(self._remote, answers, self._console.note)
         imports = packages.folders(source.root, request.folder, tuple(source.root / one.path for one in mine))
@@ -291,7 +302,11 @@ class Preparer:
             master_port=next(iter(answers[ranks[0].node.name].ports), None),
             ports=_ports(ranks, answers) if framework.port_each_rank else {},
             cards=chosen.cards,
-            cpus={name: tuple(answer.facts["cpus"]) for name, answer in answers.items()} if _half(request) else {},
+            cpus={
+                name: tuple(answer.facts["cpus"])
+                for name, answer in answers.items()
+                if _half(request) or (turn and name in turn.cpus)
+            },
             first_run=request.first_run,
             layer=layer.key if layer else None,
             below=place.inside(source.root, request.begins),
@@ -321,8 +336,20 @@ def _halved(answers: Mapping[str, Inspected], half: int) -> dict[str, Inspected]
     for name, answer in answers.items():
         cpus = answer.facts["cpus"]
         own = (cpus[: len(cpus) // 2] if half == 1 else cpus[-(len(cpus) // 2) :]) if len(cpus) > 1 else cpus
-        made[name] = answer.changed(facts={**answer.facts, "cpus": own, "cores": len(own)})
+        made[name] = _on(answer, own)
     return made
+
+
+def _shared(answers: Mapping[str, Inspected], granted: Mapping[str, Sequence[int]]) -> dict[str, Inspected]:
+    """What nodes say of themselves, with only the CPUs that the cluster's queue has given."""
+    return {
+        name: _on(answer, [answer.facts["cpus"][number] for number in granted[name]]) if name in granted else answer
+        for name, answer in answers.items()
+    }
+
+
+def _on(answer: Inspected, cpus: Sequence[int]) -> Inspected:
+    return answer.changed(facts={**answer.facts, "cpus": cpus, "cores": len(cpus)})
 
 
 def _must_be_synced(source: tree.Tree, mine: Sequence[OwnPackage]) -> None:

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from regatta.errors import RegattaError, RunError, UsageError
@@ -13,7 +13,7 @@ from regatta.hosts import sources
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
-from regatta.options.declaration import NORMAL, PRIORITIES
+from regatta.options.declaration import NORMAL, PRIORITIES, RunOptions
 from regatta.program import hint
 from regatta.run import catalogue
 from regatta.text import owner
@@ -29,7 +29,7 @@ NICE = 100
 class Turn:
     """The nodes that a run holds; `close` gives them back, and a dead controller's run keeps them until its end.
 
-    `nodes`: their names. `waited`: whether others were ahead.
+    `nodes`: their names. `waited`: whether others were ahead. `cpus`: by node those that it has, of shared nodes.
     """
 
     def __init__(self, remote: Remote, asked: HoldNodes, say: Callable[[str], None]) -> None:
@@ -38,6 +38,7 @@ class Turn:
         self._say, self._closed = say, False
         self._stream: Stream[None, QueueWord] = remote.stream(remote.cluster.head, asked)
         lines = iter(self._stream)
+        self.cpus: Mapping[str, tuple[int, ...]] = {}
         try:
             self.nodes = self._granted(lines)
         except BaseException:
@@ -56,6 +57,7 @@ class Turn:
                 self.waited = True
                 self._say(waiting(self.run, word.waits))
             if word.granted:
+                self.cpus = word.cpus
                 return word.granted
         return ()
 
@@ -71,18 +73,39 @@ class Turn:
 
 
 def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes | None:
-    """What a run asks of the queue: as many whole nodes as its plan has, or all where its engine places work itself.
+    """What a run asks of the queue: as many nodes as its plan has, or all where its engine places work itself.
 
-    None where it is on no worker.
+    Whole ones, without `--cores`. None where it is on no worker. UsageError for cores that it cannot have.
     """
     workers = [node.name for node in cluster.workers]
     used = [node.name for node in plan.nodes if node.name in workers]
-    everywhere = framework.driver or (plan.program.any_node and framework.served(cluster))
+    everywhere = places_itself(plan, framework, cluster)
     any_do = [node.name for node in framework.hosts(cluster)] == workers and not (plan.cards or cluster.left_out)
     only = workers if everywhere else [] if any_do else used
     count, said = len(only or used), plan.options
     program, own = sources.source("holder"), nice(said.priority)
-    return HoldNodes(plan.run, count, program, tuple(only), said.time_limit, own) if count else None
+    if not count:
+        return None
+    check_cores(plan, framework, cluster)
+    ranks = len(plan.ranks) if said.cores else 0
+    return HoldNodes(plan.run, count, program, tuple(only), said.time_limit, own, ranks, said.cores, mebibytes(said))
+
+
+def places_itself(plan: Plan, framework: Framework, cluster: Cluster) -> bool:
+    """Whether a run's engine chooses nodes, where work is outside of the run's own units."""
+    return framework.driver or (plan.program.any_node and framework.served(cluster))
+
+
+def check_cores(plan: Plan, framework: Framework, cluster: Cluster) -> None:
+    """Raise UsageError for a run that cannot share its nodes."""
+    if plan.options.cores and (plan.cards or places_itself(plan, framework, cluster)):
+        why = "runs with GPUs have whole nodes" if plan.cards else f"{framework.name} places work itself, on all nodes"
+        raise UsageError(f"--cores: {why}: leave it out")
+
+
+def mebibytes(said: RunOptions) -> int | None:
+    """The memory on each node that the queue counts for a run."""
+    return None if said.memory is None else max(1, int(said.memory * 1e9) >> 20)
 
 
 def nice(priority: str) -> int:

@@ -16,6 +16,7 @@ _REASONS = {
     "Priority": "others are first",
     "Dependency": "the run before has not ended",
     "DependencyNeverSatisfied": "the run before did not succeed: cancel it",
+    "PartitionConfig": "no node has what it asks for: cancel it",
     "JobHeldAdmin": "held, as what was before it is not known any more: sudo scontrol release its job, or cancel it",
 }
 """Slurm's most frequent ones, in words."""

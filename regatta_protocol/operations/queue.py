@@ -1,6 +1,6 @@
 """The queue of a cluster, kept by Slurm on its head: runs wait there for whole nodes."""
 
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from regatta_protocol.operations.operation import Operation, Telling
 from regatta_protocol.value import Value
@@ -33,10 +33,14 @@ class Entry(Value):
 
 
 class QueueWord(Value):
-    """The state of a request for nodes: `waits` behind others, `granted` nodes, still held (`alive`), or `revoked`."""
+    """The state of a request for nodes: `waits` behind others, `granted` nodes, still held (`alive`), or `revoked`.
+
+    `cpus`: by node, where cores were asked for, which of its CPUs are granted, counted from 0.
+    """
 
     waits: Tuple[Entry, ...] = ()
     granted: Tuple[str, ...] = ()
+    cpus: Dict[str, Tuple[int, ...]] = {}
     alive: bool = False
     revoked: bool = False
 
@@ -45,7 +49,8 @@ class HoldNodes(Telling[None, QueueWord]):
     """Hold `wanted` whole nodes (those of `only`, if any) for a run until the connection ends and the run has, too.
 
     `program`: source of the one that holds them. `seconds`: for how long at most, where that is known. `nice`: see
-    `Entry`.
+    `Entry`. `ranks` of so many `cores`: not whole nodes, but these on as many nodes. `memory`:
+    MiB that each node has for it.
     """
 
     op = "queue.hold"
@@ -55,6 +60,9 @@ class HoldNodes(Telling[None, QueueWord]):
     only: Tuple[str, ...] = ()
     seconds: Optional[float] = None
     nice: int = 0
+    ranks: int = 0
+    cores: Optional[int] = None
+    memory: Optional[int] = None
 
 
 class Submitted(Value):
@@ -75,7 +83,8 @@ class SubmitRun(Operation[Submitted]):
     """Put a run into the queue that starts, and ends, without a controller; `script`: as Slurm's batch scripts.
 
     It gets `wanted` whole nodes among `nodes`: `fixed`: only all of these will do. `after`: the number of the job that
-    has to succeed before.
+    has to succeed before. `memory`: MiB that each node has for it. `cores`: not whole nodes, but these of each, for
+    that many `ranks`.
     """
 
     op = "queue.submit"
@@ -88,6 +97,9 @@ class SubmitRun(Operation[Submitted]):
     after: Optional[int] = None
     nice: int = 0
     notify: Optional[Notify] = None
+    memory: Optional[int] = None
+    ranks: int = 0
+    cores: Optional[int] = None
 
 
 class Queued(Value):

@@ -4,6 +4,9 @@ import contextlib
 import http.server
 import json
 import os
+import re
+import secrets
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,17 +18,37 @@ from clusters import Cluster, finish, read_until, wait_for
 from provisioning import changed, left, logged, play, provision, teardown
 
 from lab.handle import LabHandle, read_lab
+from regatta.node import queuemetrics
 
 pytestmark = pytest.mark.whole
 SCRIPT = """\
 import os, sys, time
-print("begins", os.environ["RANK"], flush=True)
+print("begins", os.environ["RANK"], "on", *sorted(os.sched_getaffinity(0)), flush=True)
 time.sleep(float(sys.argv[1]))
 if os.environ["RANK"] == sys.argv[2]:
     raise SystemExit(7)
 print("ends", os.environ["RANK"], flush=True)
 """
 WAITS = "waits for its turn"
+THEIRS = """\
+set -e
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq update && apt-get -qq install --no-install-recommends munge slurm-client slurmd %(daemons)s > /dev/null
+printf %%s '%(key)s' > /etc/munge/munge.key
+cat > /etc/slurm/slurm.conf << END
+%(conf)s
+END
+mkdir -p /var/lib/slurm/slurmctld && chown slurm /var/lib/slurm/slurmctld
+systemctl restart munge slurmd %(daemons)s
+"""
+"""Slurm as others set it up, with the distribution's units; the partition `half` has one host."""
+THEIR_STATE = """\
+find /etc/slurm /etc/munge /etc/systemd /usr/sbin/slurm* /var/lib/slurm -path /etc/systemd/system -prune -o \
+    -path /var/lib/slurm/slurmctld -prune -o -path /var/lib/slurm/slurmd -prune -o -type f -print0 | xargs -0 sha256sum
+ls /etc/systemd/system /var/lib/slurm | grep -v regatta
+systemctl show --property=MainPID munge slurmd %(daemons)s
+dpkg --list 'slurm*' munge
+"""
 
 
 @contextlib.contextmanager
@@ -110,9 +133,9 @@ def job(workers: int, name: str, seconds: float, fails: int = -1, *options: str)
 
 @pytest.mark.provisioning
 def test_a_host_with_another_slurm_is_refused_before_it_is_changed(bare: LabHandle) -> None:
-    if os.environ.get("REGATTA_TEST_QUEUE_LAB"):
-        pytest.skip("these hosts have Regatta's")
     node = bare.nodes[1]
+    if bare.ssh(node, "ls -d /etc/regatta 2>/dev/null; true").stdout:
+        pytest.skip("these hosts have Regatta's")
     bare.ssh(node, "sudo mkdir -p /etc/slurm && echo ClusterName=theirs | sudo tee /etc/slurm/slurm.conf")
     said = play(bare, "provision", good=False)
     assert f"{node} has a Slurm that Regatta did not make" in said and "Nothing was" in said
@@ -133,6 +156,54 @@ def test_two_runs_take_turns_and_one_that_is_now_does_not(queue: Cluster, own: P
     ended = listed(queue, own)
     assert ended["beside"]["beside"] == ["first"] and ended["second"]["beside"] == []
     assert names(queue, own) == []
+
+
+def test_runs_that_say_their_cores_share_nodes(queue: Cluster, own: Path) -> None:
+    first = queue.background(own, *job(2, "shares-1", 600, -1, "--cores", "1"))
+    second = queue.background(own, *job(2, "shares-2", 600, -1, "--cores", "1"))
+    cores = []
+    for process in (first, second):
+        said = "".join(read_until(process, "begins") for _ in range(2))
+        cores.append({*re.findall(r"begins (\d on \d)$", said, re.M)})  # of ranks that are on the same nodes
+    assert len(cores[0]) == len(cores[1]) == 2 and not cores[0] & cores[1], cores
+    queue.regatta(own, "cancel", "shares-2")
+    finish(second)
+    queue.regatta(own, *job(2, "shares-3", 600, -1, "--cores", "1", "--detach"))
+    wait_for(lambda: len(re.findall("begins", queue.regatta(own, "logs", "shares-3", check=False).stdout)) == 2, 60)
+    said = queue.regatta(own, "logs", "shares-3").stdout
+    assert {*re.findall(r"begins (\d on \d)$", said, re.M)} == cores[1]
+    third = queue.background(own, *job(1, "whole", 0))
+    assert "hold nodes" in read_until(third, WAITS)
+    for name in ("shares-1", "shares-3"):
+        queue.regatta(own, "cancel", name)
+    finish(first)
+    assert "ends 0" in finish(third)
+    ended = listed(queue, own)
+    assert ended["shares-1"]["beside"] == ["shares-2", "shares-3"] and ended["whole"]["beside"] == []
+    for words, why in (
+        (job(1, "no", 0, -1, "--cores", "1", "--now"), "--cores needs a turn"),
+        (job(1, "no", 0, -1, "--cores", "64"), "got no nodes from the queue"),
+        (["rayrun", "--name", "no", "--cores", "1", "job.py", "0", "-1"], "places work itself"),
+    ):
+        assert why in queue.regatta(own, *words, check=False).stdout
+
+
+def test_the_queue_counts_memory_and_the_units_of_runs_have_it_as_their_limit(queue: Cluster, own: Path) -> None:
+    """Hosts of a lab cannot write to their cgroups: what systemd was told is proven, and not what the kernel does."""
+    asked = ("--cores", "1", "--memory")
+    whole = int(queue.lab.ssh(queue.lab.nodes[0], "sinfo --all --noheader --format=%m").stdout.splitlines()[0]) / 953.7
+    first = queue.background(own, *job(2, "most-of-it", 600, -1, *asked, f"{0.8 * whole:.2f}"))
+    read_until(first, "begins")
+    unit = queue.lab.ssh(queue.lab.nodes[0], "systemctl show -p MemoryMax --value regatta-run-most-of-it").stdout
+    assert abs(int(unit) / 1e9 - 0.8 * whole) < 0.01 * whole
+    second = queue.background(own, *job(2, "as-much", 0, -1, *asked, f"{0.4 * whole:.2f}"))
+    read_until(second, WAITS)
+    assert "ends" in queue.regatta(own, *job(2, "a-little", 0, -1, *asked, f"{0.1 * whole:.2f}")).stdout
+    queue.regatta(own, "cancel", "most-of-it")
+    finish(first)
+    assert "ends 0" in finish(second)
+    said = queue.regatta(own, *job(1, "no", 0, -1, "--detach", "--memory", f"{2 * whole:.2f}"), check=False).stdout
+    assert "the queue refused no" in said
 
 
 def test_runs_without_a_controller_start_in_turn_and_end_everywhere_when_one_rank_fails(
@@ -241,6 +312,28 @@ def test_a_priority_is_among_ones_own_and_what_never_was_or_failed_comes_before_
     assert order == ["urgent", "usual", "usual-2", "whenever"]
     said = queue.regatta(own, *job(1, "no", 0, -1, "--detach", "--after", "in-front"), check=False).stdout
     assert "in-front has" in said and "would never begin" in said
+
+
+def test_prometheus_hears_that_the_queue_is_stuck_and_planned_nodes_are_well(queue: Cluster, own: Path) -> None:
+    head = queue.lab.nodes[0]
+    source = Path(queuemetrics.__file__).read_text() + "for one in samples():\n    print(one[0], one[2])\n"
+
+    def heard() -> dict[str, float]:
+        said = queue.lab.ssh(head, f"sudo runuser -u regatta -- python3 -c {shlex.quote(source)}").stdout
+        return {name: float(value) for name, value in map(str.split, said.splitlines())}
+
+    first = queue.background(own, *job(1, "on-one", 600, -1, "--time-limit", "900"))
+    read_until(first, "begins")
+    queue.regatta(own, *job(4, "on-both", 0, -1, "--detach"))
+    wait_for(lambda: "plnd" in queue.lab.ssh(head, "sinfo --all --noheader --Node --format=%t").stdout, 60)
+    assert "Slurm: 2 of 2 nodes take runs" in play(queue.lab, "verify")
+    assert heard() == {"regatta_queue_holding": 1, "regatta_queue_waiting": 1, "regatta_queue_stuck": 0}
+    queue.lab.ssh(head, "sudo scontrol update partitionname=all state=down")
+    queue.regatta(own, "cancel", "on-one")
+    finish(first)
+    wait_for(lambda: heard() == {"regatta_queue_holding": 0, "regatta_queue_waiting": 1, "regatta_queue_stuck": 1})
+    queue.lab.ssh(head, "sudo scontrol update partitionname=all state=up")
+    wait_for(lambda: heard() == {"regatta_queue_holding": 0, "regatta_queue_waiting": 0, "regatta_queue_stuck": 0}, 60)
 
 
 def test_somebody_is_told_of_runs_with_and_without_a_controller(queue: Cluster, own: Path) -> None:
@@ -360,12 +453,15 @@ def test_many_runs_of_two_people_begin_once_and_in_turn_also_where_the_head_rebo
 
 
 def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path) -> None:
-    head = queue.lab.nodes[0]
+    head, second = queue.lab.nodes
     queue.regatta(own, *job(4, "begun", 600, -1, "--detach"))
     wait_for(lambda: entries(queue, own)[0]["holds"])
-    for name, *more in (("kept-1",), ("kept-2", "--after", "kept-1"), ("kept-3", "--priority", "high"), ("withdrawn",)):
+    waiting = (("kept-1",), ("kept-2", "--after", "kept-1"), ("kept-3", "--priority", "high"), ("withdrawn",))
+    for name, *more in (*waiting, ("ended-in-slurm",)):
         queue.regatta(own, *job(4, name, 0, -1, "--detach", *more))
     queue.regatta(own, "cancel", "withdrawn")
+    queue.lab.ssh(head, "sudo sh -c 'scancel --name ended-in-slurm && touch -d -1hour /var/lib/slurm/regatta/*'")
+    assert names(queue, own) == ["begun", "kept-3", "kept-1", "kept-2"]  # and the copy of what was ended goes
     queue.lab.ssh(
         head,
         "sudo systemctl stop regatta-slurmctld && sudo find /var/lib/slurm/slurmctld -mindepth 1 -delete && "
@@ -374,12 +470,15 @@ def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path
     kept = ["kept-3", "kept-1", "kept-2"]
     wait_for(lambda: all(name in queue.regatta(own, "queue", check=False).stdout for name in kept), 200)
     assert [name for name in names(queue, own) if name.startswith("kept")] == kept
-    queue.regatta(own, "cancel", "begun")
+    wait_for(lambda: [one["run"] for one in entries(queue, own) if one["holds"]] == ["begun"], 60)
+    ranks = " ".join(path.split("/")[2] for path in queue.processes(second, "RANK=3"))
+    queue.lab.ssh(second, f"sudo kill -9 {ranks}")
+    wait_for(lambda: queue.nothing_runs("begun"))
     wait_for(lambda: not names(queue, own), 200)
     ended = listed(queue, own)
     assert [name for name in ended if name.startswith("kept")] == kept
     assert {ended[name]["state"] for name in kept} == {"succeeded"} and not any(ended[name]["beside"] for name in kept)
-    assert ended["begun"]["state"] == "cancelled" and "withdrawn" not in ended
+    assert ended["begun"]["state"] == "failed" and not {"withdrawn", "ended-in-slurm"} & {*ended}
 
 
 @pytest.mark.provisioning
@@ -395,3 +494,69 @@ def test_the_hosts_are_as_they_were_after_a_teardown(queue: Cluster) -> None:
             "ls -d /etc/slurm/slurm.conf /var/lib/slurm/slurmctld /usr/sbin/munged /usr/sbin/slurmd 2>/dev/null; true"
         )
         assert not queue.lab.ssh(node, there).stdout
+
+
+def test_runs_wait_in_a_slurm_that_is_there_and_nothing_of_it_changes(bare: LabHandle, own: Path) -> None:
+    head, second = bare.nodes
+    daemons = {head: "slurmctld", second: ""}
+    conf = their_conf(bare)
+    key = secrets.token_hex(64)
+    for node in bare.nodes:
+        script = THEIRS % {"daemons": daemons[node], "key": key, "conf": conf}
+        bare.ssh(node, f"sudo sh -c {shlex.quote(script)}", timeout=300)
+    wait_for(lambda: bare.ssh(head, "sinfo --noheader --partition=theirs --format=%t").stdout.split() == ["idle"], 60)
+
+    def theirs() -> dict[str, str]:
+        state = {node: THEIR_STATE % {"daemons": daemons[node]} for node in bare.nodes}
+        return {node: bare.ssh(node, f"sudo sh -c {shlex.quote(text)}").stdout for node, text in state.items()}
+
+    before, settings = theirs(), bare.inventory / "group_vars/all.yml"
+    off = dict.fromkeys(("hdfs_enabled", "monitoring_enabled", "shared_folder_enabled"), False)
+    settings.write_text(json.dumps({"slurm_existing": True, "slurm_partition": "half", **off}))
+    said = play(bare, "provision", good=False)
+    assert f"its partition half has no node named {second} (" in said and "Nothing was changed" in said
+    settings.write_text(json.dumps({"slurm_existing": True, **off}))
+    provision(bare)
+    play(bare, "provision")
+    assert set(changed(bare).values()) == {0}
+    assert "Slurm: 2 of 2 nodes take runs" in play(bare, "verify")
+
+    cluster = Cluster(bare)
+    bare.ssh(head, "sudo sbatch --exclusive --nodes=2 --job-name=their-job --output=/dev/null --wrap='sleep 600'")
+    waiting = cluster.background(own, *job(4, "attended", 0))
+    assert "their-job (a job of Slurm" in read_until(waiting, WAITS)
+    cluster.regatta(own, *job(4, "detached", 1, 3, "--detach"))
+    assert names(cluster, own) == ["their-job", "attended", "detached"]
+    bare.ssh(head, "sudo scancel --name=their-job")
+    assert "ends 0" in finish(waiting)
+    wait_for(lambda: not names(cluster, own), 60)
+    ended = listed(cluster, own)
+    assert (ended["attended"]["state"], ended["detached"]["state"]) == ("succeeded", "failed")
+    teardown(bare)
+    assert not any(left(bare).values()) and theirs() == before
+    assert bare.ssh(head, "sudo srun --nodes=2 hostname").stdout.count("\n") == 2
+    for node in bare.nodes:
+        bare.ssh(node, "sudo apt-get -qq purge --yes munge 'slurm*' > /dev/null; sudo rm -rf /etc/slurm /var/lib/slurm")
+
+
+def their_conf(lab: LabHandle) -> str:
+    """A slurm.conf for all hosts of a lab."""
+    named = {node: lab.ssh(node, "hostname").stdout.strip() for node in lab.nodes}
+    head = lab.nodes[0]
+    nodes = [f"NodeName={node} NodeHostname={named[node]} NodeAddr={lab.addresses[node]} CPUs=2" for node in lab.nodes]
+    lines = [
+        "ClusterName=theirs",
+        f"SlurmctldHost={named[head]}({lab.addresses[head]})",
+        "AuthType=auth/munge",
+        "SlurmUser=slurm",
+        "StateSaveLocation=/var/lib/slurm/slurmctld",
+        "SlurmdSpoolDir=/var/lib/slurm/slurmd",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "SlurmdParameters=config_overrides",
+        "ReturnToService=2",
+        *nodes,
+        "PartitionName=theirs Nodes=ALL Default=YES",
+        f"PartitionName=half Nodes={head}",
+    ]
+    return "\n".join(lines)

@@ -92,6 +92,18 @@ def test_a_run_that_is_bound_to_hosts_keeps_them() -> None:
     assert [one.spec.mode for one in members if one] == [Mode.UNIT, *[Mode.MEMBER] * 10]
 
 
+def test_ranks_that_say_their_cores_are_spread_evenly_and_stay_on_those_that_are_granted() -> None:
+    cores = {**ALIKE, "n2": 8}
+    said, fixed = brought(made(3, {"n1": 2, "n3": 2}, options=RunOptions(cores=2)), cores)
+    assert not fixed and said["shares"]
+    for granted, ranks in {("n1", "n3"): (2, 1), ("n1", "n2"): (2, 1)}.items():
+        for name, count in zip(granted, ranks, strict=True):
+            start = detached.part(said, granted, name, [4, 5, 6, 7])
+            assert start is not None and len(start.spec.ranks) == count and start.spec.cpus == (4, 5, 6, 7)
+            assert start.spec.record["facts"]["cores"] == 4
+            assert {rank.env.get("OMP_NUM_THREADS", "2") for rank in start.spec.ranks} == {"2"}
+
+
 def test_a_node_that_came_later_is_named() -> None:
     said, _ = brought(made(2, {"n1": 2}), ALIKE)
     with pytest.raises(KeyError, match="n99"):

@@ -1,5 +1,6 @@
 """Limits of a run on a node: from the inventory to the unit, and into the message where it was met."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,9 @@ def test_the_inventory_says_it(tmp_path: Path) -> None:
     asked, default = cgroup.properties(one.limits), cgroup.properties(two.limits)
     assert (asked["MemoryMax"], asked["TasksMax"]) == ("50.00%", "700")
     assert default["MemoryMax"] == "85.00%" and int(default["TasksMax"]) >= cgroup.LEAST_PROCESSES
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    less, more = (cgroup.properties(one.limits.changed(memory=whole // part)) for part in (4, 1))
+    assert (less["MemoryMax"], more["MemoryMax"]) == ("25.00%", "50.00%")
 
 
 @pytest.mark.parametrize(

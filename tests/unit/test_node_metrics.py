@@ -15,7 +15,7 @@ import pytest
 
 from regatta.frameworks.spark.node import metrics as sparkmetrics
 from regatta.hosts.remote import Remote
-from regatta.node import metrics, progress, rundirs
+from regatta.node import metrics, progress, queuemetrics, rundirs
 from regatta.terminal import top
 
 PLAN = {"label": "digits", "ranks": {"0": "n1", "1": "n2"}}
@@ -192,3 +192,23 @@ def test_a_log_that_grows_faster_than_it_is_read(
         log.write("x" * 5000 + f"\n-1|@regatta {json.dumps(event)}\n")
     (run,) = runs.going()
     assert run["ranks"]["1"]["progress"]["done"] == 3
+
+
+@pytest.mark.parametrize(
+    ("jobs", "nodes", "stuck"),
+    [
+        ("", "n1 idle\nn2 idle", 0.0),
+        ("PENDING|2|(null)|(null)|Resources", "n1 idle\nn2 alloc", 0.0),
+        ("PENDING|2|(null)|(null)|PartitionDown", "n1 idle\nn2 plnd", 1.0),
+        ("PENDING|1|n2|(null)|Resources", "n1 idle\nn2 down*", 0.0),
+        ("PENDING|1||n1|Resources", "n1 idle\nn2 alloc", 0.0),
+        ("PENDING|1|(null)|(null)|Dependency\nPENDING|2|n1,n2||Priority", "n1 idle\nn2 idle", 1.0),
+        ("PENDING|2|(null)|(null)|Resources\nPENDING|1|(null)|(null)|Priority", "n1 idle\nn2 mix", 0.0),
+        ("RUNNING|1|(null)|(null)|None\nPENDING|1|(null)|(null)|JobHeldAdmin", "n1 idle\nn2 alloc", 0.0),
+    ],
+)
+def test_a_queue_is_stuck_while_the_first_in_line_could_start(jobs: str, nodes: str, stuck: float) -> None:
+    lines = [line.split("|", 4) for line in jobs.splitlines()]
+    found = {name: value for name, _, value in queuemetrics._samples(lines, nodes)}
+    assert found["regatta_queue_stuck"] == stuck
+    assert found["regatta_queue_waiting"] + found["regatta_queue_holding"] == len(lines)

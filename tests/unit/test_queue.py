@@ -1,14 +1,17 @@
 """What a run asks of the cluster's queue, and what a person reads while it waits."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from test_plan import made, node
 
+from regatta.errors import UsageError
 from regatta.frameworks import registry
 from regatta.hosts.cluster import Cluster
 from regatta.node import queue as node_queue
+from regatta.options.declaration import RunOptions
 from regatta.run import queue
 from regatta_protocol.operations.queue import Entry
 
@@ -33,6 +36,14 @@ def test_a_run_asks_for_the_nodes_of_its_plan_or_for_all_where_its_engine_places
 ) -> None:
     found = queue.wanted(made(workers, cores, framework=framework), registry.find(framework), cluster)
     assert (found and (found.wanted, found.only)) == asked
+
+
+def test_a_run_that_says_its_cores_asks_for_these_on_as_many_nodes() -> None:
+    shares = made(4, CORES, options=RunOptions(cores=2))
+    found = queue.wanted(shares, registry.find("torch"), CLUSTER)
+    assert found and (found.wanted, found.ranks, found.cores) == (3, 4, 2)
+    with pytest.raises(UsageError, match="ray places work itself"):
+        queue.wanted(made(1, CORES, framework="ray", options=RunOptions(cores=2)), registry.find("ray"), CLUSTER)
 
 
 def test_a_run_that_waits_says_for_whom() -> None:
@@ -65,3 +76,24 @@ def test_a_priority_is_a_place_among_a_persons_own_runs(
 ) -> None:
     assert node_queue.placed(own, nice) == (priority, others)
     assert queue.nice(queue.priority(nice)) == nice
+
+
+def test_copies_of_runs_that_left_the_queue_go_but_not_while_slurm_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_queue, "_COPIES", str(tmp_path))
+    for name in ("waits", "scancelled", ".known", ".starting"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))
+    (tmp_path / "just-submitted").touch()
+    node_queue._drop_copies({"waits"})
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "waits",
+        "scancelled",
+        "just-submitted",
+        ".known",
+        ".starting",
+    }
+    (tmp_path / ".starting").unlink()
+    node_queue._drop_copies({"waits"})
+    assert {path.name for path in tmp_path.iterdir()} == {"waits", "just-submitted", ".known"}

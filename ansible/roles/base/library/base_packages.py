@@ -21,6 +21,8 @@ options:
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
 """
 DROP_INS = "/run/systemd/system"
+NOT_IN_BUNDLE = "not in the bundle"
+"""What the proxy of bundles answers for a package of which it has no file, though its list."""
 NOT_NOW = "# Made by Regatta while the package is installed.\n[Unit]\nConditionPathExists=!/\n"
 OPTIONS = ["-q", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=2", "-o", "Acquire::Languages=none"]
 
@@ -33,6 +35,11 @@ def apt_get(words, proxy):
     command = ["apt-get", *OPTIONS, *words]
     done = subprocess.run(command, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    lacking = {
+        found[1] for line in lines if NOT_IN_BUNDLE in line and (found := re.search(r"/([^/_\s]+)_\S*\.deb", line))
+    }
+    if lacking:
+        return done.returncode, f"{NOT_IN_BUNDLE}: {', '.join(sorted(lacking))}"
     telling = [line for line in lines if line.startswith(("E:", "Err:", "W:"))] or lines[-1:]
     return done.returncode, " / ".join(telling[:4])
 
@@ -137,6 +144,8 @@ def main():
             with unstarted(module.params["unstarted"]):
                 code, said = apt_get([*options, *install, *names], proxy)
             note(before)
+    if code and said.startswith(NOT_IN_BUNDLE):
+        module.fail_json(msg=f"{said}: make it again for this inventory")
     if code:
         shown = urlsplit(proxy).netloc.rpartition("@")[2]
         way = f"through this machine's proxy {shown}" if proxy else "on its own way (no proxy answered)"

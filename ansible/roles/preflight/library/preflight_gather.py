@@ -368,6 +368,7 @@ def main():
         has_relay_user=has_user("regatta-relay"),
         missing_accounts=[name for name in wanted["accounts"] if not has_user(name)],
         units=sorted(os.path.basename(path) for path in glob.glob("/etc/systemd/system/regatta-*.service")),
+        existing_slurm=os.path.exists("/etc/regatta/slurm/existing.json"),
         layout=layout(),
         state_is_roots=roots(wanted["state"]),
         has_config=os.path.isdir("/etc/regatta"),

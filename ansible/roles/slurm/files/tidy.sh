@@ -1,10 +1,11 @@
 #!/bin/sh
 # Made by Regatta (ansible/roles/slurm). Before slurmctld starts ("before"): notes of when its state on the disk is. After:
-# submits again what waited and is not in that state, or all that waited where there is none; ends the jobs whose holder is
-# gone since then, when no run is in progress on their nodes.
+# submits again what waited and is not in that state, or all of the queue where there is none (what works then is only
+# followed to its end); ends the jobs whose holder is gone since then, when no run is in progress on their nodes.
 copies=/var/lib/slurm/regatta known=/var/lib/slurm/regatta/.known state=/var/lib/slurm/slurmctld/job_state
 if [ "$1" = before ]; then
     rm -f $known
+    [ ! -d $copies ] || touch $copies/.starting
     [ ! -e $state ] || touch -r $state $known
     exit 0
 fi
@@ -23,33 +24,52 @@ submit() {
     fi
 }
 
-# Runs that nodes know, which had begun; all nodes are free where the state is gone. Those that work hold their nodes.
+# Runs that nodes know, each after its node; all nodes are free where the state is gone.
 begun() {
     for node in $(sinfo --noheader --Node --format=%N); do
-        timeout 60 srun --immediate=50 --quiet --nodelist="$node" ls "$1" 2> /dev/null < /dev/null
-        sbatch --job-name=begun-before --nodelist="$node" --exclusive --priority=2000000 --output=/dev/null \
-            --wrap="while systemctl is-active 'regatta-run-*.service' | grep -q '^active'; do sleep 2; done" > /dev/null
+        timeout 60 srun --immediate=50 --quiet --nodelist="$node" ls "$1" 2> /dev/null < /dev/null | sed "s/^/$node /"
     done
 }
 
-found=
+# Submits the copy of a run that has begun, to follow it on its nodes, if it has begun on all of them.
+follow() {
+    nodes=$(awk -v run="$1" '$2 == run { print $1 }' /run/regatta-queue.begun | paste -s -d ,)
+    if grep -q "^#SBATCH --nodes=\"$(echo "$nodes" | tr , '\n' | wc -l)\"" "$copies/$1"; then
+        sed -e '/^#SBATCH --dependency/d' -e 's/ run &&/ follow \&\&/' "$copies/$1" |
+            sbatch --priority=2000001 --nodelist="$nodes"
+    else
+        rm "$copies/$1"
+    fi
+}
+
+# Runs with a controller, and others that work, hold their nodes.
+hold() {
+    for node in $(sinfo --noheader --Node --format=%N); do
+        sbatch --job-name=begun-before --nodelist="$node" --exclusive --priority=2000000 --output=/dev/null \
+            --wrap="while systemctl is-active 'regatta-run-*.service' | grep -q '^active'; do sleep 2; done"
+    done
+}
+
 find $copies -type f ! -name '.*' -printf '%T@ %f\n' 2> /dev/null | sort -n | cut -d ' ' -f 2 > /run/regatta-queue.waiting
+: > /run/regatta-queue.begun
+if [ ! -e $known ] && [ -s /run/regatta-queue.waiting ]; then
+    begun "$(sed -n 's/^# Runs are in //p' "$copies/$(head -n 1 /run/regatta-queue.waiting)")" > /run/regatta-queue.begun
+    while read -r copy; do
+        ! awk '{ print $2 }' /run/regatta-queue.begun | grep -qxF "$copy" || follow "$copy"
+    done < /run/regatta-queue.waiting
+    hold
+fi
 while read -r copy; do
-    if squeue --noheader --states=all --name="$copy" | grep -q .; then
+    if [ ! -e "$copies/$copy" ] || squeue --noheader --states=all --name="$copy" | grep -q .; then
         continue
     fi
     if [ -e $known ] && [ ! "$copies/$copy" -nt $known ]; then
         rm "$copies/$copy"
-        continue
+    else
+        submit "$copies/$copy"
     fi
-    if [ ! -e $known ] && [ -z "$found" ]; then
-        found=" $(begun "$(sed -n 's/^# Runs are in //p' "$copies/$copy")" | tr '\n' ' ') "
-    fi
-    case "$found" in
-        *" $copy "*) rm "$copies/$copy" ;;
-        *) submit "$copies/$copy" ;;
-    esac
 done < /run/regatta-queue.waiting
+rm -f $copies/.starting
 while :; do
     left=
     for job in $(squeue --noheader --format='%i:%t:%j|%k' | sed -n 's/^\([^|]*\)|regatta: .*/\1/p'); do

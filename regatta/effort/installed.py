@@ -14,6 +14,7 @@ from regatta import paths
 Known = Mapping[str, metadata.Distribution]
 
 
+@cache
 def here(layers: Path | None = None) -> Known:
     """The distributions of this machine's environment for runs, then those of the layers in a folder."""
     folders = sorted(paths.NODE_PYTHON.parent.parent.glob("lib/python3*/site-packages"))

@@ -238,6 +238,7 @@ MAY_NAME = {
     "report/curves.py": ({"single"}, "a field of a chart's rows"),
     "tasks/foreign_flags.py": ({"mpi", "ray", "spark"}, TYPED),
     "report/theme.py": ({*EVERY}, "presentation: colours and order of those that are known, with a default"),
+    "tasks/notebook.py": ({"ray"}, "the notebook is a driver of Ray, whichever frameworks there are"),
     "tasks/services.py": ({"spark"}, "the command `spark-history`"),
 }
 """Files of `regatta/` that name frameworks or workloads, which, and why. All others ask an adapter or a card."""

@@ -54,7 +54,7 @@ def size(names: Iterable[str], of: Known) -> int:
 
 
 def providing(modules: Iterable[str], of: Known) -> list[str]:
-    """Names of the distributions that bring modules of these names; one that none brings stands for itself."""
+    """Names of the distributions that bring modules of these names; the module's own name where none brings it."""
     tops = {path.partition("/")[0].removesuffix(".py"): name for name, one in of.items() for path, _ in _files(one)}
     return sorted({tops.get(module, module) for module in modules})
 

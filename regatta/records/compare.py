@@ -108,8 +108,8 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     silent = len(groups) == 1 and all(r.answer is None for r in records)
     reasons = _reasons(records, silent=silent)
     every_one = [] if reasons else [*_all_differences(groups)]
-    differences = tuple(difference for difference, is_newer in every_one if not is_newer)
-    newer = sorted({clean(difference.path) for difference, is_newer in every_one if is_newer})
+    differences = tuple(one for one, new in every_one if not new)
+    newer = sorted({clean(one.path) for one, new in every_one if new})
     if differences:
         places = len({d.path for d in differences})
         reasons = (f"the answers differ in {places} {'place' if places == 1 else 'places'}",)

@@ -94,7 +94,7 @@ def test_the_paper_has_the_published_minutes() -> None:
 
 
 def cells(name: str) -> dict[tuple[object, ...], set[int]]:
-    """Numbers of workers by dataset, model, epochs, whether the batch grows, and the batch that is said."""
+    """Numbers of workers by dataset, model, epochs, whether the batch grows, and the batch."""
     found: dict[tuple[object, ...], set[int]] = {}
     for point in expand(load(name), 2):
         given = point.parameters

@@ -7,9 +7,12 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +99,19 @@ def queue(bare: LabHandle) -> Cluster:
     made = Cluster(bare)
     made.fab("runs-gc", "--before", "0m", "--yes")  # names of an earlier session's runs are free again
     return made
+
+
+@pytest.fixture(scope="module")
+def people(queue: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cluster]:
+    """Two people: they share an account, and each has a key of their own."""
+    copy = tmp_path_factory.mktemp("bob") / queue.lab.name
+    shutil.copytree(queue.lab.inventory, copy)
+    key = copy / "secrets" / "lab_key"
+    key.unlink()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    for node in queue.lab.nodes:
+        queue.lab.ssh(node, f"echo {key.with_name('lab_key.pub').read_text().strip()} >> ~/.ssh/authorized_keys")
+    return {"ann": queue, "bob": Cluster(replace(queue.lab, inventory=copy))}
 
 
 @pytest.fixture
@@ -393,14 +409,13 @@ def test_ctrl_c_and_cancel_leave_the_queue(queue: Cluster, own: Path) -> None:
 
 
 def test_people_take_turns_and_their_own_runs_keep_their_order(
-    queue: Cluster, own: Path, monkeypatch: pytest.MonkeyPatch
+    queue: Cluster, people: dict[str, Cluster], own: Path
 ) -> None:
     first = queue.background(own, *job(4, "until-all-wait", 600))
     read_until(first, "begins")
-    for person in ("ann", "bob"):
-        monkeypatch.setenv("LOGNAME", person)
+    for person, theirs in people.items():
         for number in range(4):
-            queue.regatta(own, *job(4, f"{person}-{number}", 0, -1, "--detach"))
+            theirs.regatta(own, *job(4, f"{person}-{number}", 0, -1, "--detach"))
     queue.regatta(own, "cancel", "until-all-wait")
     finish(first)
     wait_for(lambda: not names(queue, own), 180)
@@ -423,17 +438,15 @@ def test_waiting_runs_survive_the_power_of_the_head(queue: Cluster, own: Path) -
 
 
 def test_many_runs_of_two_people_begin_once_and_in_turn_also_where_the_head_reboots(
-    queue: Cluster, own: Path, monkeypatch: pytest.MonkeyPatch
+    queue: Cluster, people: dict[str, Cluster], own: Path
 ) -> None:
     """200 of them, or `$REGATTA_TEST_QUEUE_RUNS`."""
     count, head = int(os.environ.get("REGATTA_TEST_QUEUE_RUNS", "200")), queue.lab.nodes[0]
     holder = queue.background(own, *job(4, "until-all-are-there", 36_000))
     read_until(holder, "begins")
-    people = ("many-ann", "many-bob")
     for number in range(count // 2):
-        for person in people:
-            monkeypatch.setenv("LOGNAME", person)
-            queue.regatta(own, *job(1, f"{person}-{number}", 0, -1, "--detach"))
+        for person, theirs in people.items():
+            theirs.regatta(own, *job(1, f"many-{person}-{number}", 0, -1, "--detach"))
     queue.regatta(own, "cancel", "until-all-are-there")
     finish(holder)
     wait_for(lambda: len(names(queue, own)) <= count // 2, 20 * count)
@@ -442,11 +455,12 @@ def test_many_runs_of_two_people_begin_once_and_in_turn_also_where_the_head_rebo
     wait_for(lambda: queue.regatta(own, "queue", check=False).stdout.startswith("no run holds"), 20 * count + 300)
     queue.regatta(own, "runs")
     found = json.loads(queue.regatta(own, "runs", "--json", "--count", str(10 * count)).stdout)["runs"]
-    many = [one for one in found if one["run"].startswith(people)]
-    numbers = {person: [one["run"] for one in many if one["run"].startswith(person)] for person in people}
-    assert numbers == {person: [f"{person}-{number}" for number in range(count // 2)] for person in people}
+    begun = tuple(f"many-{person}" for person in people)
+    many = [one for one in found if one["run"].startswith(begun)]
+    numbers = {person: [one["run"] for one in many if one["run"].startswith(person)] for person in begun}
+    assert numbers == {person: [f"{person}-{number}" for number in range(count // 2)] for person in begun}
     for length in range(count):
-        ahead = [one["run"].startswith(people[0]) for one in many[:length]]
+        ahead = [one["run"].startswith(begun[0]) for one in many[:length]]
         assert abs(2 * sum(ahead) - length) <= 2
     broken = [one for one in many if one["state"] != "succeeded"]
     assert len(broken) <= len(queue.lab.nodes)  # those that worked when the power went

@@ -13,9 +13,11 @@ import select
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List
 
-LOOK_SECONDS = 2.0
+LOOK_SECONDS, ANSWER_SECONDS = 2.0, 15.0
+LATE = (124, 137)
+"""How `timeout` ends what does not answer."""
 _GRANTED = 'echo "$SLURM_JOB_ID"; exec sleep infinity'
 
 
@@ -42,12 +44,10 @@ def main(asked: Dict[str, Any]) -> None:
     if not job:
         _tell(asked["state"], {"error": held.stderr.read().strip()[-500:] or "taken out of the queue"})
         return
-    nodes = _output(["squeue", "--noheader", "--job", job, "--format=%N"])
-    names = _output(["scontrol", "show", "hostnames", nodes]).split()
-    _tell(asked["state"], {"job": int(job), "nodes": names, "cpus": cpus(job)})
+    _tell(asked["state"], {"job": int(job), "nodes": _nodes(job), "cpus": cpus(job)})
     ended = os.pidfd_open(held.pid)
     select.select([ended, controller], [], [])
-    while held.poll() is None and runs(job, names, asked["run"]):
+    while held.poll() is None and runs(job, asked["run"]):
         time.sleep(LOOK_SECONDS)
     if held.poll() is not None:
         _tell(asked["state"], {"revoked": True})
@@ -68,20 +68,34 @@ def cpus(job: str) -> Dict[str, List[int]]:
     return found
 
 
-def runs(job: str, nodes: Sequence[str], units: str) -> bool:
-    """Whether `units` work on this host, where drivers are, or on one of a job's nodes."""
+def runs(job: str, units: str) -> bool:
+    """Whether `units` work on this host, where drivers are, or on one of a job's nodes, or that cannot be known yet.
+
+    A node that was lost meanwhile does not answer, and srun waits for it. Slurm then takes it out of the job.
+    """
     look = ["systemctl", "is-active", units]
     if "active" in _output(look).split():
         return True
-    each = [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1", "--cpus-per-task=1"]
-    return "active" in _output(["srun", f"--jobid={job}", "--overlap", "--quiet", *each, *look]).split()
+    count = len(_nodes(job))
+    each = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1"]
+    bound = ["timeout", "--kill-after=5", f"{ANSWER_SECONDS:g}"]
+    asked = _run([*bound, "srun", f"--jobid={job}", "--overlap", "--quiet", *each, *look])
+    return asked.returncode in LATE or "active" in asked.stdout.split()
+
+
+def _nodes(job: str) -> List[str]:
+    nodes = _output(["squeue", "--noheader", "--job", job, "--format=%N"])
+    return _output(["scontrol", "show", "hostnames", nodes]).split()
 
 
 def _output(command: List[str]) -> str:
-    done = subprocess.run(
+    return _run(command).stdout.strip()
+
+
+def _run(command: List[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )
-    return done.stdout.strip()
 
 
 def _tell(path: str, state: Dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from regatta import paths
 from regatta.errors import RecordError, RunFailedError, UsageError
 from regatta.frameworks import plan
 from regatta.hosts import inventories
+from regatta.hosts.remote import ourselves
 from regatta.options.declaration import RunOptions
 from regatta.records import document
 from regatta.records.store import Store
@@ -86,10 +87,10 @@ def test_a_real_run_has_its_progress_and_is_listed_once(here: Path, source: Path
     assert [(done, value) for _, done, value in kept_run.ranks[1].progress["epochs"]] == [(1, 1.0), (2, 0.5)]
     code, text = fab("runs", inventory=here)
     assert code == 0, text
-    rows = [line.split() for line in text.splitlines()]
-    assert [(row[0], row[1], *row[-3:]) for row in rows[1:]] == [
-        ("mine", "succeeded", "train", "-", "yes"),
-        ("broken", "failed", "train", "-", "yes"),
+    rows = [re.split(r"  +", line.strip()) for line in text.splitlines()]
+    assert [(row[0], row[1], *row[-4:]) for row in rows[1:]] == [
+        ("mine", "succeeded", "train", ourselves(), "-", "yes"),
+        ("broken", "failed", "train", ourselves(), "-", "yes"),
     ]
     code, text = fab("runs", "--failed", inventory=here)
     assert [line.split()[0] for line in text.splitlines()] == ["run", "broken"]

@@ -435,6 +435,9 @@ def test_waiting_runs_survive_the_power_of_the_head(queue: Cluster, own: Path) -
     wait_for(lambda: not names(queue, own), 300)
     ended = {name: one for name, one in listed(queue, own).items() if name.startswith("later")}
     assert [one["state"] for one in ended.values()] == ["succeeded"] * 4
+    twice = f"sudo scontrol update nodename={head} state=drain reason='Duplicate jobid'"  # as Slurm does where its
+    queue.lab.ssh(head, f"{twice} && sudo systemctl restart regatta-slurmctld")  # state lacks a job that has begun
+    wait_for(lambda: "idle" in queue.lab.ssh(head, f"sinfo --all --noheader --nodes={head} --format=%t").stdout, 60)
 
 
 def test_many_runs_of_two_people_begin_once_and_in_turn_also_where_the_head_reboots(

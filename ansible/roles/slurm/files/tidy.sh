@@ -1,7 +1,8 @@
 #!/bin/sh
 # Made by Regatta (ansible/roles/slurm). Before slurmctld starts ("before"): notes of when its state on the disk is. After:
 # submits again what waited and is not in that state, or all of the queue where there is none (what works then is only
-# followed to its end); ends the jobs whose holder is gone since then, when no run is in progress on their nodes.
+# followed to its end); ends the jobs whose holder is gone since then, when no run is in progress on their nodes. For
+# ten minutes ("resume") gives back nodes on which a run would have been begun twice.
 copies=/var/lib/slurm/regatta known=/var/lib/slurm/regatta/.known state=/var/lib/slurm/slurmctld/job_state
 if [ "$1" = before ]; then
     rm -f $known
@@ -12,6 +13,16 @@ fi
 until sinfo > /dev/null 2>&1; do
     sleep 1
 done
+if [ "$1" = resume ]; then
+    # A run that has begun after its state on the disk is begun once more: Slurm ends it, and takes its node out.
+    for _ in $(seq 120); do
+        for node in $(sinfo --noheader --Node --states=drain --format='%N|%E' | sed -n 's/|Duplicate jobid$//p'); do
+            scontrol update nodename="$node" state=resume
+        done
+        sleep 5
+    done
+    exit 0
+fi
 
 # Submits a copy; what it waits for has another number now.
 submit() {

@@ -5,6 +5,7 @@ error whatever the noise is.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,10 +77,7 @@ def chance(values: Sequence[float]) -> float:
 
 def _score(values: Sequence[float]) -> int:
     """Number of pairs of runs of which the later has the larger value, less that of those where it has the smaller."""
-    import numpy as np
-
-    row = np.asarray(values, float)
-    return int(np.sign(row[None, :] - row[:, None])[np.triu_indices(len(row), 1)].sum())
+    return sum((later > earlier) - (later < earlier) for earlier, later in itertools.combinations(values, 2))
 
 
 @functools.cache

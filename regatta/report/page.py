@@ -33,7 +33,7 @@ from regatta.report.summary import Summary
 from regatta.report.tables import Table
 
 _OPEN = 1
-_PICTURES = 40
+_PICTURES, _MANY_RUNS, _PICTURES_OF_MANY = 40, 500, 12
 """The number of charts that are drawn into the page itself, some 45 ms and 22 kB each; a browser draws the others."""
 
 
@@ -174,7 +174,8 @@ def _drawn(
         if latest := case["latest"]:
             wanted.append(((case["number"], "timeline"), specs.TIMELINE, charts.timeline(latest)))
     with_rows = [one for one in wanted if one[2]]
-    return {place: images.inline(spec, rows) for place, spec, rows in with_rows[:_PICTURES]}
+    most = _PICTURES if len(report.records) <= _MANY_RUNS else _PICTURES_OF_MANY
+    return {place: images.inline(spec, rows) for place, spec, rows in with_rows[:most]}
 
 
 def _payload(

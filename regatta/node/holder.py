@@ -62,7 +62,7 @@ def cpus(job: str) -> Dict[str, List[int]]:
     found: Dict[str, List[int]] = {}
     said = _output(["scontrol", "--details", "show", "job", job])
     for nodes, own in re.findall(r"^\s*Nodes=(\S+) CPU_IDs=(\S+)", said, re.M):
-        for name in _output(["scontrol", "show", "hostnames", nodes]).split():
+        for name in _names(nodes):
             ends = [part.partition("-") for part in own.split(",")]
             found[name] = [one for low, _, high in ends for one in range(int(low), int(high or low) + 1)]
     return found
@@ -84,7 +84,11 @@ def runs(job: str, units: str) -> bool:
 
 
 def _nodes(job: str) -> List[str]:
-    nodes = _output(["squeue", "--noheader", "--job", job, "--format=%N"])
+    return _names(_output(["squeue", "--noheader", "--job", job, "--format=%N"]))
+
+
+def _names(nodes: str) -> List[str]:
+    """Those in Slurm's short form: `node[1-3]`."""
     return _output(["scontrol", "show", "hostnames", nodes]).split()
 
 

@@ -34,11 +34,12 @@ def of_cases(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row
                 yield f"{name}-{chart.kind}", chart.spec, rows
 
 
-def inline(spec: Spec, rows: Sequence[Row]) -> str:
-    """One chart as the text of an SVG, for a page that is not drawn by a program."""
+def drawn(spec: Spec, rows: Sequence[Row], background: str) -> str:
+    """One chart as the text of an SVG, light, 640 pixels wide."""
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(_whole(spec, rows, "transparent")))
+    look = {"width": _WIDTH, "config": theme.config(dark=False), "background": background}
+    return str(vl_convert.vegalite_to_svg(charts.with_rows(spec, rows) | look))
 
 
 def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Sequence[str]) -> list[Path]:
@@ -46,17 +47,12 @@ def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Seq
     import vl_convert
 
     written = []
-    drawn = vl_convert.vegalite_to_svg(_whole(spec, rows, "white"))
+    text = drawn(spec, rows, "white")
     for ending in formats:
         path = folder / f"{texts.file_name(name)}.{ending}"
         if ending == "svg":
-            path.write_text(drawn, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         else:
-            path.write_bytes(vl_convert.svg_to_png(drawn, scale=2))
+            path.write_bytes(vl_convert.svg_to_png(text, scale=2))
         written.append(path)
     return written
-
-
-def _whole(spec: Spec, rows: Sequence[Row], background: str) -> Spec:
-    look = {"width": _WIDTH, "config": theme.config(dark=False), "background": background}
-    return charts.with_rows(spec, rows) | look

@@ -2,8 +2,9 @@
 
 import base64
 import gzip
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -159,23 +160,29 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
 def _drawn(
     report: Report, overview: list[charts.Row], pictures: Sequence[across.Picture], cases: Sequence[dict[str, Any]]
 ) -> dict[tuple[Any, str], str]:
-    """SVGs of the first charts, by place and kind: of all cases together, each case's times, then its other charts."""
-    by_kind = {chart.kind: chart.spec for chart in charts.CHARTS}
-    wanted: list[tuple[tuple[Any, str], specs.Spec, Sequence[charts.Row]]] = [
-        (("all", "overview"), specs.OVERVIEW, overview),
-        (("all", "changes"), specs.CHANGES, charts.regressions(report.changes or ())),
-        *((("across", str(number)), picture.spec, picture.rows) for number, picture in enumerate(pictures)),
-        *(((case["number"], "bars"), specs.BARS, case["rows"].get("bars", ())) for case in cases),
-    ]
-    for case in cases:
-        wanted += [
-            ((case["number"], kind), by_kind[kind], rows) for kind, rows in case["rows"].items() if kind != "bars"
-        ]
-        if latest := case["latest"]:
-            wanted.append(((case["number"], "timeline"), specs.TIMELINE, charts.timeline(latest)))
-    with_rows = [one for one in wanted if one[2]]
+    """SVGs of the first charts that have rows, by place and kind."""
+    wanted = (one for one in _wanted(report, overview, pictures, cases) if one[2])
     most = _PICTURES if len(report.records) <= _MANY_RUNS else _PICTURES_OF_MANY
-    return {place: images.inline(spec, rows) for place, spec, rows in with_rows[:most]}
+    return {place: images.drawn(spec, rows, "transparent") for place, spec, rows in itertools.islice(wanted, most)}
+
+
+def _wanted(
+    report: Report, overview: list[charts.Row], pictures: Sequence[across.Picture], cases: Sequence[dict[str, Any]]
+) -> Iterator[tuple[tuple[Any, str], specs.Spec, Sequence[charts.Row]]]:
+    """Place and kind, specification and rows of charts: of all cases together, each case's times, then its others."""
+    yield ("all", "overview"), specs.OVERVIEW, overview
+    yield ("all", "changes"), specs.CHANGES, charts.regressions(report.changes or ())
+    for number, picture in enumerate(pictures):
+        yield ("across", str(number)), picture.spec, picture.rows
+    for case in cases:
+        yield (case["number"], "bars"), specs.BARS, case["rows"].get("bars", ())
+    by_kind = {chart.kind: chart.spec for chart in charts.CHARTS if chart.kind != "bars"}
+    for case in cases:
+        for kind, rows in case["rows"].items():
+            if kind in by_kind:
+                yield (case["number"], kind), by_kind[kind], rows
+        if latest := case["latest"]:
+            yield (case["number"], "timeline"), specs.TIMELINE, charts.timeline(latest)
 
 
 def _payload(

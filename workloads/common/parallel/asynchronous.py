@@ -107,7 +107,7 @@ class Worker:
         for inputs, targets in step:
             loss = self._loss_of(self.model(inputs), targets)
             (loss / len(step)).backward()
-            total += loss.detach().cpu() * len(targets)
+            total.add_(loss.detach().cpu(), alpha=len(targets))
         return total
 
     def gradient(self) -> Tensor:

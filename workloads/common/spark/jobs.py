@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.nn.utils import vector_to_parameters
 
 from workloads.common import events, training
+from workloads.common.parallel.asynchronous import Worker
 from workloads.common.parallel.server import flat, trained
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
@@ -153,21 +153,14 @@ def _learned(
 
 def _of_rank(work: training.Work, rank: int, world: int, step: Step) -> Made:
     model, schedule = work.model, work.schedule
-    vector_to_parameters(torch.from_numpy(step.weights.copy()), trained(model.parameters()))
+    worker = Worker(model, work.loss_of)
     _take_over(model, step.buffers[rank])
     model.train()
-    model.zero_grad(set_to_none=True)
     size = schedule.batch * schedule.accumulate
     order = training.rows_of_rank(work.rows, step.epoch, schedule.seed, Ranks(rank, world, 0, 1))
     (batches,) = training.steps(work.batch_of, order[step.number * size : (step.number + 1) * size], schedule)
-    total = torch.zeros((), dtype=torch.float64)
-    for inputs, targets in batches:
-        loss = work.loss_of(model(inputs), targets)
-        (loss if len(batches) == 1 else loss / len(batches)).backward()
-        total.add_(loss.detach(), alpha=len(targets))
-    weights = trained(model.parameters())
-    gradient = flat(torch.zeros_like(one) if one.grad is None else one.grad for one in weights).numpy()
-    return Made(rank, gradient, float(total), _buffers(model))
+    loss = worker.learn(torch.from_numpy(step.weights.copy()), batches)
+    return Made(rank, worker.gradient().numpy(), float(loss), _buffers(model))
 
 
 def _without_gradient(made: Made) -> Made:

@@ -49,4 +49,4 @@ def inspect(  # noqa: PLR0913 (the keys of one question)
         answer["gpus_taken"] = tuple(unfinished["gpus"])
     if apt:
         answer["lacking"] = tuple(debian.lacking(apt))
-    return Inspected(**answer, told=frameworks.answers(place, asks or {}), queue=queue.there())
+    return Inspected(**answer, told=frameworks.answers(place, asks or {}), slurm=queue.there(place))

@@ -12,7 +12,7 @@ import subprocess
 import time
 from typing import Any, Callable, Collection, Dict, List, Sequence, Tuple
 
-from regatta.node import rundirs
+from regatta.node import rundirs, turns
 from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
 
@@ -35,9 +35,9 @@ _HELD, _DETACHED = "regatta: ", "regatta, detached: "
 _FIELDS = "%i|%T|%Q|%y|%V|%S|%D|%N|%r|%j|%k"
 
 
-def there() -> bool:
-    """Whether this host keeps the cluster's queue."""
-    return os.path.exists(_UNIT) or os.path.exists(_EXISTING)
+def there(place: Dict[str, Any]) -> bool:
+    """Whether Slurm gives the nodes of the cluster of which this is the head."""
+    return bool(place.get("user")) and (os.path.exists(_UNIT) or os.path.exists(_EXISTING))
 
 
 def _existing() -> Dict[str, Any] | None:
@@ -59,9 +59,11 @@ def hold(  # noqa: PLR0913 (the keys of one request)
 ) -> None:
     """Hold nodes until the connection ends; a unit of its own keeps them while the run continues after that.
 
-    Emits who is ahead whenever that changes. Raises Problem where Slurm refuses, or another person ends it.
+    Emits who is ahead whenever that changes. Raises Problem where Slurm refuses, or another person ends it. Without
+    Slurm it is a lock, for the nodes of `only`.
     """
-    _must_be_there()
+    if not there(place):
+        turns.hold(place, emit, run, tuple(only))
     os.makedirs(_STATES, 0o700, exist_ok=True)
     state = f"{_STATES}/{run}.json"
     for old in (state, _withdrawn(run)):
@@ -171,7 +173,10 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     cores: int | None = None,
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
-    _must_be_there()
+    if not there(place):
+        raise Problem(
+            "this cluster has no Slurm any more: set slurm_enabled: true, or leave --detach out"
+        )
     ahead = _entries()
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
@@ -306,14 +311,16 @@ def _keep(run: str, state: str, emit: Callable[[QueueWord], None]) -> None:
 
 def listing(place: Dict[str, Any]) -> Queued:
     """Who holds nodes, then who waits, first in line first."""
-    _must_be_there()
+    if not there(place):
+        return Queued(turns.listing(place))
     own = _plain(place.get("by") or "")
     return Queued(tuple(one.changed(others=one.owner != own) for one in _entries()))
 
 
 def withdraw(place: Dict[str, Any], run: str) -> Withdrawn:
     """Take a run that waits out of the queue."""
-    _must_be_there()
+    if not there(place):
+        return Withdrawn(turns.withdraw(place, run))
     waits = [one for one in _entries() if one.run == run and not one.holds]
     for one in waits:
         with contextlib.suppress(OSError), open(_withdrawn(run), "w") as file:
@@ -397,8 +404,3 @@ def _withdrawn(run: str) -> str:
 
 def _unit(run: str) -> str:
     return f"regatta-hold-{run}.service"
-
-
-def _must_be_there() -> None:
-    if not there():
-        raise Problem("this cluster has no queue: set slurm_enabled: true in its variables, and provision it")

@@ -28,6 +28,7 @@ from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta_protocol.operations.launch import Inspect, Inspected
 from regatta_protocol.operations.layers import LayerWish
+from regatta_protocol.operations.queue import HoldNodes
 
 LOCK = paths.PROJECT / "requirements/layers.lock"
 """Versions and hashes of what Regatta itself brings as layers: what its frameworks and workloads need."""
@@ -129,7 +130,7 @@ class Preparer:
         synced_at = time.monotonic()
         made, turn = self._plan(request, framework, brought), None
         with contextlib.ExitStack() as unless_ready:
-            if self._waits(request, brought) and (wanted := queue.wanted(made, framework, self._cluster)):
+            if wanted := self._wanted(request, made, framework, brought):
                 turn = queue.Turn(self._remote, wanted, self._console.note)
                 unless_ready.callback(turn.close)
             if turn and (turn.waited or turn.cpus or not {node.name for node in made.nodes} <= {*turn.nodes}):
@@ -149,13 +150,13 @@ class Preparer:
     def _looked(self, service: "Future[JobService] | None") -> "Future[Any] | None":
         return self._pool.submit(lambda: service.result().look()) if service else None
 
-    def _waits(self, request: Request, brought: _Brought) -> bool:
-        """Whether the run has to take its turn in the cluster's queue. UsageError where it cannot share nodes."""
-        said = request.options
-        waits = brought.answers[self._cluster.head.name].queue and not (said.now or self.held)
-        if said.cores and not waits:
-            raise UsageError("--cores needs a turn in the cluster's queue: leave it out, or --now and --repeats")
-        return waits and not said.detach
+    def _wanted(self, request: Request, made: plan.Plan, framework: Framework, brought: _Brought) -> HoldNodes | None:
+        """The turn for which the run has to wait, if it has to. UsageError where it cannot share nodes."""
+        said, slurm = request.options, brought.answers[self._cluster.head.name].slurm
+        waits = not (said.now or self.held or said.detach)
+        if said.cores and not said.detach and not (waits and slurm):
+            raise UsageError("--cores needs a turn in the cluster's Slurm: leave it out, or --now and --repeats")
+        return queue.wanted(made, framework, self._cluster, slurm=slurm) if waits else None
 
     def _checked(
         self,

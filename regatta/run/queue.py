@@ -1,4 +1,7 @@
-"""A run's turn: whole nodes of the cluster's queue, for which it waits, and which it holds until its end."""
+"""A run's turn: nodes of the cluster, for which it waits, and which it holds until its end.
+
+Slurm gives whole nodes, or cores of them; without Slurm a lock on the head gives all nodes to one run.
+"""
 
 import os
 import signal
@@ -72,12 +75,15 @@ class Turn:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes | None:
+def wanted(plan: Plan, framework: Framework, cluster: Cluster, *, slurm: bool) -> HoldNodes | None:
     """What a run asks of the queue: as many nodes as its plan has, or all where its engine places work itself.
 
-    Whole ones, without `--cores`. None where it is on no worker. UsageError for cores that it cannot have.
+    Whole ones, without `--cores`. None where it is on no worker. UsageError for cores that it cannot have. Without
+    `slurm` the lock of all workers.
     """
     workers = [node.name for node in cluster.workers]
+    if not slurm:
+        return HoldNodes(plan.run, len(workers), "", tuple(workers))
     used = [node.name for node in plan.nodes if node.name in workers]
     everywhere = places_itself(plan, framework, cluster)
     any_do = [node.name for node in framework.hosts(cluster)] == workers and not (plan.cards or cluster.left_out)
@@ -118,9 +124,9 @@ def priority(nice: int) -> str:
     return PRIORITIES[1 + (nice < 0) - (nice > 0)]
 
 
-def there(remote: Remote) -> bool:
-    """Whether the cluster has a queue."""
-    return not remote.cluster.local and remote.call(remote.cluster.head, Inspect(facts_wanted=False)).queue
+def slurm(remote: Remote) -> bool:
+    """Whether Slurm gives the cluster's nodes."""
+    return not remote.cluster.local and remote.call(remote.cluster.head, Inspect(facts_wanted=False)).slurm
 
 
 def job_of(remote: Remote, run: str) -> int | None:
@@ -138,10 +144,8 @@ def job_of(remote: Remote, run: str) -> int | None:
     return None
 
 
-def of_all(remote: Remote, label: str, say: Callable[[str], None]) -> Turn | None:
-    """Hold all workers; None where the cluster has no queue. Raises RemoteError."""
-    if not there(remote):
-        return None
+def of_all(remote: Remote, label: str, say: Callable[[str], None]) -> Turn:
+    """Hold all workers. Raises RemoteError."""
     workers = tuple(node.name for node in remote.cluster.workers)
     return Turn(remote, HoldNodes(run=label, wanted=len(workers), program=sources.source("holder"), only=workers), say)
 
@@ -151,7 +155,7 @@ def waiting(run: str, ahead: Sequence[Entry]) -> str:
     holding, before = [one for one in ahead if one.holds], [one for one in ahead if not one.holds]
     parts = [_named(holding, "holds nodes", "hold nodes"), _named(before, "is ahead", "are ahead")]
     said = "; ".join(filter(None, parts)) or "its nodes are not free yet"
-    return f"{run} waits for its turn: {said}. Ctrl-C leaves the queue; to see it: {hint('queue')}"
+    return f"{run} waits for its turn: {said}. Ctrl-C leaves the queue; to see it: {hint('queue')}; --now starts beside"
 
 
 def _named(entries: Sequence[Entry], one: str, many: str) -> str:
@@ -173,18 +177,15 @@ def clock(seconds: float) -> str:
 
 
 def entries(remote: Remote) -> tuple[Entry, ...]:
-    """Who holds nodes, then who waits, first in line first. RemoteError where the cluster has no queue."""
+    """Who holds nodes, then who waits, first in line first."""
     return remote.call(remote.cluster.head, AskQueue()).entries
 
 
 def waits(remote: Remote, run: str) -> Entry | None:
-    """Return the entry of a run that waits in the queue, if the cluster has one, and it does."""
-    known = entries(remote) if there(remote) else ()
-    return next((one for one in known if one.run == run and not one.holds), None)
+    """Return the entry of a run that waits in the queue, if it does."""
+    return next((one for one in entries(remote) if one.run == run and not one.holds), None)
 
 
 def withdraw(remote: Remote, run: str) -> bool:
-    """Take a run that waits out of the queue; returns whether it was there, or such a queue is."""
-    if not there(remote):
-        return False
+    """Take a run that waits out of the queue; returns whether it was there."""
     return remote.call(remote.cluster.head, Withdraw(run)).waited

@@ -74,7 +74,7 @@ class Session:
 
     @contextlib.contextmanager
     def together(self, label: str, *, now: bool = False) -> Iterator[None]:
-        """Hold all workers for several runs, which then wait for nothing, where the cluster has a queue."""
+        """Hold all workers for several runs, which then wait for nothing."""
         self._preparer.held = None if now else queue.of_all(self.remote, label, self.console.note)
         try:
             yield
@@ -138,10 +138,12 @@ class Session:
         Raises UsageError where it cannot be without a controller.
         """
         framework = registry.find(request.framework)
-        if not queue.there(self.remote):
+        if not queue.slurm(self.remote):
             raise UsageError(
-                f"--detach needs a queue, and {self.cluster.name} has none: set slurm_enabled: true in its "
+                f"--detach needs Slurm, and {self.cluster.name} has none: set slurm_enabled: true in its "
                 f"variables, then '{about_hosts('provision')}'"
+                if not self.cluster.local
+                else "--detach needs a cluster of hosts: leave it out on this machine"
             )
         if why := "a lost host is noticed by it" if request.options.elastic else framework.followed:
             what = "--elastic" if request.options.elastic else framework.name

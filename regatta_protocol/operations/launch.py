@@ -23,7 +23,7 @@ class Inspected(Value):
     `begun`: where a release that is missing can be sent to. `packages`: of its environment. `data`: which files it has,
     by content. `unfinished`: runs that have not ended. `gpus_taken`: UUIDs of GPUs of
     runs in progress. `told`: what frameworks asked for, by name. `lacking`: Debian packages that are not
-    installed. `queue`: whether it keeps the cluster's queue.
+    installed. `slurm`: whether it keeps the cluster's Slurm.
     """
 
     facts: Dict[str, Any] = {}
@@ -37,7 +37,7 @@ class Inspected(Value):
     gpus_taken: Tuple[str, ...] = ()
     told: Dict[str, Any] = {}
     lacking: Tuple[str, ...] = ()
-    queue: bool = False
+    slurm: bool = False
 
 
 class Inspect(Operation[Inspected]):

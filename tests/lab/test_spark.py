@@ -168,7 +168,7 @@ def test_a_run_that_waits_for_executors_says_who_has_them(spark: Cluster, projec
     cores = int(spark.lab.ssh("node1", "nproc").stdout) * len(spark.lab.nodes)
     first = spark.background(project, "sparkrun", "--workers", f"{cores}", "--name", "takes-all", "job.py", "0", "5")
     read_until(first, "begun")
-    second = spark.background(project, "sparkrun", "--workers", "1", "--name", "waits", "job.py", "0", "5")
+    second = spark.background(project, "sparkrun", "--workers", "1", "--now", "--name", "waits", "job.py", "0", "5")
     try:
         read_until(second, "begun")
         said = "Spark has given it no executor: its workers' cores are in use by takes-all; the driver "

@@ -178,7 +178,7 @@ def test_a_home_that_cannot_be_written_is_said_without_a_traceback(ready: Person
 
 
 def test_two_private_rays_at_once_each_closed_to_others(ready: Person, scripts: Path) -> None:
-    command = (ready.regatta, "rayrun", "--workers=2", "actors.py")
+    command = (ready.regatta, "rayrun", "--workers=2", "--now", "actors.py")
     both = [
         (0, ready.start(*command, "auto", "look", "0", cwd=scripts)),
         (5, ready.start(*command, "plain", "look", "5", cwd=scripts)),
@@ -234,10 +234,30 @@ def test_cancelled_from_another_shell(ready: Person, scripts: Path) -> None:
     assert ready.type(ready.fab, "cancel", "other") == (1, "error: other is not running: it has stopped\n")
 
 
+def test_runs_take_turns_and_that_of_a_killed_controller_keeps_its_own(ready: Person, scripts: Path) -> None:
+    first = Waiting(ready, scripts, "first", "torchrun", "train.py", "wait").until("| sum 3.0")
+    second = Waiting(ready, scripts, "second", "torchrun", "train.py", "wait").until("waits for its turn: first (")
+    third = Waiting(ready, scripts, "third", "torchrun", "train.py", "wait").until("; second (")
+    assert ready.type(ready.fab, "cancel", "third") == (0, "third: taken out of the queue\n")
+    code, text = third.end()
+    assert (code, "third was taken out of the queue" in text) == (1, True)
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.end()
+    code, text = ready.type(ready.regatta, "queue", "--json")
+    line = [(one["run"], one["holds"], one["others"]) for one in json.loads(text)["entries"]]
+    assert (code, line) == (0, [("first", True, False), ("second", False, False)])
+    assert ready.type(ready.fab, "cancel", "first")[0] == 0
+    second.until("| sum 3.0")
+    os.killpg(second.process.pid, signal.SIGINT)
+    assert second.end()[0] == 130
+    assert ready.type(ready.regatta, "queue")[1] == "no run holds nodes of local, and none waits\n"
+
+
 def test_nothing_of_a_private_ray_outlives_a_kill(ready: Person, scripts: Path) -> None:
     killed = (137, "the driver on localhost: killed by SIGKILL")
     expected = {"driver": killed, "private-ray": killed, "supervisor": (1, "the run vanished there")}
-    runs = {name: Waiting(ready, scripts, name, "rayrun", "actors.py", "plain", "wait", "0") for name in expected}
+    words = ("rayrun", "--now", "actors.py", "plain", "wait", "0")
+    runs = {name: Waiting(ready, scripts, name, *words) for name in expected}
     for name, run in runs.items():
         run.until("| WAITING")
         os.kill(_victim(ready, name), signal.SIGKILL)

@@ -81,7 +81,7 @@ def test_many_in_turn_and_several_at_once_leave_nothing_open(cluster: Cluster, t
     before, memory = open_now(), resident_mb()
     for _ in range(turns):
         cluster.run("job.py", workers=1)
-    going = [cluster.start("job.py", ["0", "wait"], workers=1) for _ in range(at_once)]
+    going = [cluster.start("job.py", ["0", "wait"], workers=1, now=True) for _ in range(at_once)]
     assert {run.info.state for run in going} == {"running"}
     with pytest.raises(TimeoutError):
         going[0].wait(timeout=0.1)

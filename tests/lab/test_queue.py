@@ -159,21 +159,6 @@ def test_a_host_with_another_slurm_is_refused_before_it_is_changed(bare: LabHand
     bare.ssh(node, "sudo rm -r /etc/slurm")
 
 
-def test_two_runs_take_turns_and_one_that_is_now_does_not(queue: Cluster, own: Path) -> None:
-    first = queue.background(own, *job(4, "first", 600))
-    read_until(first, "begins")
-    second = queue.background(own, *job(4, "second", 1))
-    said = read_until(second, WAITS)
-    assert "first (" in said and "holds nodes" in said
-    assert [(one["run"], one["holds"]) for one in entries(queue, own)] == [("first", True), ("second", False)]
-    assert "ends" in queue.regatta(own, *job(1, "beside", 0, -1, "--now")).stdout
-    queue.regatta(own, "cancel", "first")
-    assert "ends 0" in finish(second) and finish(first)
-    ended = listed(queue, own)
-    assert ended["beside"]["beside"] == ["first"] and ended["second"]["beside"] == []
-    assert names(queue, own) == []
-
-
 def test_runs_that_say_their_cores_share_nodes(queue: Cluster, own: Path) -> None:
     first = queue.background(own, *job(2, "shares-1", 600, -1, "--cores", "1"))
     second = queue.background(own, *job(2, "shares-2", 600, -1, "--cores", "1"))

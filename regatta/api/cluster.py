@@ -145,8 +145,9 @@ class Cluster:
     ) -> Run:
         """Start a script on the cluster; returns when it runs. `options`: those of docs/reference/options.md.
 
-        The run is followed in the background; :meth:`Run.wait` gives its record. Raises UsageError for bad
-        input, LaunchError and NodesError where it cannot be started.
+        It waits until the nodes are free, also of runs of this program: `now=True` starts beside them. The run is
+        followed in the background; :meth:`Run.wait` gives its record. Raises UsageError for bad input, LaunchError and
+        NodesError where it cannot be started.
         """
         from regatta.api import requests
 

@@ -84,7 +84,7 @@ def hold(  # noqa: PLR0913 (the keys of one request)
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
     done = _run([*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)])
     if done.returncode:
-        raise Problem(f"the queue could not be asked for nodes: {done.stderr.strip()[-300:]}")
+        raise Problem(f"the queue could not be asked for nodes: {_said(done.stderr)}")
     nodes, cpus = _granted(run, state, emit)
     emit(QueueWord(granted=nodes, cpus=cpus if cores else {}))
     _keep(run, state, emit)
@@ -196,7 +196,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     if done.returncode:
         if kept:
             os.unlink(kept)
-        raise Problem(f"the queue refused {run}: {done.stderr.strip()[-300:]}")
+        raise Problem(f"the queue refused {run}: {_said(done.stderr)}")
     if kept:
         later = time.time() + 2.0  # a state that is newer has the job in it
         os.utime(kept, (later, later))
@@ -283,7 +283,7 @@ def _granted(
             with contextlib.suppress(OSError), open(_withdrawn(run)) as file:
                 raise Problem(f"{run} was taken out of the queue by {file.read()}")
             if "error" in said:
-                raise Problem(f"{run} got no nodes from the queue: {said['error']}")
+                raise Problem(f"{run} got no nodes from the queue: {_said(said['error'])}")
             return tuple(said.get("nodes", ())), {name: tuple(own) for name, own in said.get("cpus", {}).items()}
         if time.monotonic() >= next_look:
             next_look = time.monotonic() + _TELL_SECONDS
@@ -341,7 +341,10 @@ def _ahead(run: str) -> Tuple[Entry, ...]:
 def _entries() -> Tuple[Entry, ...]:
     done = _run(["squeue", "--noheader", "--sort=-p,i", f"--format={_FIELDS}"])
     if done.returncode:
-        raise Problem(f"the queue does not answer ({done.stderr.strip()[-200:]}): 'regatta status' shows its services")
+        raise Problem(
+            f"the queue does not answer ({_said(done.stderr)}): 'regatta status' shows its services; --now does "
+            "without it"
+        )
     found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 10]
     _drop_copies({one.run for one in found})
     return tuple(sorted(found, key=lambda one: not one.holds))
@@ -373,6 +376,13 @@ def _names(nodes: str) -> Tuple[str, ...]:
     if "[" not in nodes:
         return tuple(filter(None, nodes.split(",")))
     return tuple(_run(["scontrol", "show", "hostnames", nodes]).stdout.split())
+
+
+def _said(text: str) -> str:
+    """What Slurm says, with what helps where its daemons do not believe each other."""
+    text = text.strip()[-300:]
+    why = "; MUNGE lacks its key, or the clocks of hosts differ by minutes: 'regatta check' and 'provision' mend it"
+    return f"{text}{why}" if re.search("(?i)munge|credential|authenticat", text) else text
 
 
 def _read(state: str) -> Dict[str, Any] | None:

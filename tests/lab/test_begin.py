@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from provisioning import changed, said
+from provisioning import said
 
 from lab.handle import LabHandle
 
@@ -23,8 +23,8 @@ def test_bare_hosts_become_a_cluster_by_init_and_provision(make_lab: Callable[..
     assert "provision (check only) of made: done" in text
     assert "Next: regatta provision --inventory inventory/made" in text
     text = said([REGATTA, "provision", "--inventory", "inventory/made"], tmp_path, env)
-    assert {*changed(text)} == {*lab.nodes}
+    assert "2 host(s): 0 unchanged, 2 changed, 0 failed" in text
     text = said([REGATTA, "provision", "--inventory", "inventory/made"], tmp_path, env)
-    assert {*changed(text).values()} == {0}
+    assert "2 host(s): 2 unchanged, 0 changed, 0 failed" in text
     assert "all-reduce" in said([REGATTA, "verify", "--inventory", "inventory/made"], tmp_path, env)
     lab.down()

@@ -70,7 +70,7 @@ def main(what: str, asked: str) -> None:
 
 def _cpus(own: str) -> List[int]:
     """The CPUs of this node that the job has."""
-    mine = holder.cpus(os.environ["SLURM_JOB_ID"])[own]
+    mine = holder.parts(os.environ["SLURM_JOB_ID"])[0][own]
     return [sorted(os.sched_getaffinity(0))[number] for number in mine]
 
 

@@ -135,8 +135,10 @@ def parse(text: str) -> List[Dict[str, Any]]:
 def _card(index: int, gpu: Any) -> Dict[str, Any]:
     parts = [_bytes(part.findtext("fb_memory_usage/total")) for part in gpu.iterfind("mig_devices/mig_device")]
     mig = (gpu.findtext("mig_mode/current_mig") or "").strip() == "Enabled"
+    minor = (gpu.findtext("minor_number") or "").strip()
     return {
         "index": index,
+        "minor": int(minor) if minor.isdigit() else index,
         "name": (gpu.findtext("product_name") or "").strip() or "NVIDIA GPU",
         "uuid": (gpu.findtext("uuid") or "").strip(),
         "bytes": _bytes(gpu.findtext("fb_memory_usage/total")),
@@ -149,7 +151,7 @@ def with_parts(cards: Sequence[Dict[str, Any]], listed: str) -> List[Dict[str, A
     parts = _parts(listed)
     found = []
     for card in cards:
-        whole = {name: card[name] for name in ("index", "name", "uuid", "bytes")}
+        whole = {name: card[name] for name in ("index", "minor", "name", "uuid", "bytes")}
         if card["parts"] is None:
             found.append({**whole, "visible": str(card["index"])})
             continue

@@ -13,11 +13,12 @@ import select
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 LOOK_SECONDS, ANSWER_SECONDS = 2.0, 15.0
 LATE = (124, 137)
 """How `timeout` ends what does not answer."""
+_PARTS = re.compile(r"(?m)^\s*Nodes=(\S+) CPU_IDs=(\S+)(?:.* GRES=\S*gpu\S*\(IDX:([\d,-]+)\))?")
 _GRANTED = 'echo "$SLURM_JOB_ID"; exec sleep infinity'
 
 
@@ -44,7 +45,8 @@ def main(asked: Dict[str, Any]) -> None:
     if not job:
         _tell(asked["state"], {"error": held.stderr.read().strip()[-500:] or "taken out of the queue"})
         return
-    _tell(asked["state"], {"job": int(job), "nodes": _nodes(job), "cpus": cpus(job)})
+    cpus, gpus = parts(job)
+    _tell(asked["state"], {"job": int(job), "nodes": _nodes(job), "cpus": cpus, "gpus": gpus})
     ended = os.pidfd_open(held.pid)
     select.select([ended, controller], [], [])
     while held.poll() is None and runs(job, asked["run"]):
@@ -57,15 +59,27 @@ def main(asked: Dict[str, Any]) -> None:
     held.wait()
 
 
-def cpus(job: str) -> Dict[str, List[int]]:
-    """The CPUs of each node that a job has, counted from 0."""
-    found: Dict[str, List[int]] = {}
-    said = _output(["scontrol", "--details", "show", "job", job])
-    for nodes, own in re.findall(r"^\s*Nodes=(\S+) CPU_IDs=(\S+)", said, re.M):
+def parts(job: str) -> Tuple[Dict[str, List[int]], Dict[str, List[int]]]:
+    """The CPUs of each node that a job has, and its GPUs there, each counted from 0."""
+    cpus: Dict[str, List[int]] = {}
+    gpus: Dict[str, List[int]] = {}
+    for nodes, own, cards in shown(_output(["scontrol", "--details", "show", "job", job])):
         for name in _names(nodes):
-            ends = [part.partition("-") for part in own.split(",")]
-            found[name] = [one for low, _, high in ends for one in range(int(low), int(high or low) + 1)]
-    return found
+            cpus[name] = numbers(own)
+            if cards:
+                gpus[name] = numbers(cards)
+    return cpus, gpus
+
+
+def shown(said: str) -> List[Tuple[str, str, str]]:
+    """Nodes, CPUs and GPUs in the lines that scontrol shows of them."""
+    return _PARTS.findall(said)
+
+
+def numbers(text: str) -> List[int]:
+    """Those of `0-2,5`."""
+    ends = [part.partition("-") for part in text.split(",")]
+    return [one for low, _, high in ends for one in range(int(low), int(high or low) + 1)]
 
 
 def runs(job: str, units: str) -> bool:

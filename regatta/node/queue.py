@@ -21,6 +21,7 @@ OWNER = "REGATTA_OWNER"
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
 _EXISTING = "/etc/regatta/slurm/existing.json"
 """Where another's Slurm is used: its `partition`, and the `nodes` in it that are the cluster's."""
+_GRES = "/etc/slurm/gres.conf"
 _STATES = "/run/regatta-queue"
 _COPIES = "/var/lib/slurm/regatta"
 _APPRISE = "/usr/bin/apprise"
@@ -56,6 +57,7 @@ def hold(  # noqa: PLR0913 (the keys of one request)
     ranks: int = 0,
     cores: int | None = None,
     memory: int | None = None,
+    gpus: int = 0,
 ) -> None:
     """Hold nodes until the connection ends; a unit of its own keeps them while the run continues after that.
 
@@ -69,8 +71,12 @@ def hold(  # noqa: PLR0913 (the keys of one request)
     for old in (state, _withdrawn(run)):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(old)
+    if gpus and (_existing() is not None or not os.path.exists(_GRES)):
+        gpus, cores = 0, None
+    tasks = f"--ntasks-per-node={-(-ranks // wanted)}" if gpus else f"--ntasks={ranks}"
     words = [
-        *_share(f"--ntasks={ranks}", cores),
+        *_share(tasks, cores),
+        *([f"--gres=gpu:{gpus}"] if gpus else []),
         *_limits(seconds, memory),
         *_words(_HELD, run, place.get("by") or "", wanted, only, nice),
     ]
@@ -85,8 +91,8 @@ def hold(  # noqa: PLR0913 (the keys of one request)
     done = _run([*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)])
     if done.returncode:
         raise Problem(f"the queue could not be asked for nodes: {_said(done.stderr)}")
-    nodes, cpus = _granted(run, state, emit)
-    emit(QueueWord(granted=nodes, cpus=cpus if cores else {}))
+    granted = _granted(run, state, emit)
+    emit(granted if cores else granted.changed(cpus={}, gpus={}))
     _keep(run, state, emit)
 
 
@@ -174,9 +180,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     if not there(place):
-        raise Problem(
-            "this cluster has no Slurm any more: set slurm_enabled: true, or leave --detach out"
-        )
+        raise Problem("this cluster has no Slurm any more: set slurm_enabled: true, or leave --detach out")
     ahead = _entries()
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
@@ -272,10 +276,8 @@ def _move_copy(run: str, priority: int) -> None:
         os.rename(f"{_COPIES}/.new", copy)
 
 
-def _granted(
-    run: str, state: str, emit: Callable[[QueueWord], None]
-) -> Tuple[Tuple[str, ...], Dict[str, Tuple[int, ...]]]:
-    """Wait for the nodes; returns them, and of each the CPUs that are granted."""
+def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> QueueWord:
+    """Wait for the nodes; returns them, and of each the CPUs and GPUs that are granted."""
     told: Tuple[Tuple[int, bool], ...] = ()
     next_look = time.monotonic() + _TELL_SECONDS
     while True:
@@ -284,7 +286,8 @@ def _granted(
                 raise Problem(f"{run} was taken out of the queue by {file.read()}")
             if "error" in said:
                 raise Problem(f"{run} got no nodes from the queue: {_said(said['error'])}")
-            return tuple(said.get("nodes", ())), {name: tuple(own) for name, own in said.get("cpus", {}).items()}
+            cpus, gpus = ({name: tuple(own) for name, own in said.get(which, {}).items()} for which in ("cpus", "gpus"))
+            return QueueWord(granted=tuple(said.get("nodes", ())), cpus=cpus, gpus=gpus)
         if time.monotonic() >= next_look:
             next_look = time.monotonic() + _TELL_SECONDS
             ahead = _ahead(run)

@@ -39,6 +39,21 @@ def well(framework: Framework, cluster: Cluster, answers: Mapping[str, Inspected
     return found, lines
 
 
+def granted(answer: Inspected, numbers: Sequence[int] | None, *, waits: bool) -> Inspected:
+    """What a node tells with only those of its cards that the queue has granted, counted in the order of their files.
+
+    `waits`: the run has no turn yet, and cards that others have now are free when it comes.
+    """
+    if waits:
+        return answer.changed(gpus_taken=())
+    if numbers is None:
+        return answer
+    told = answer.facts.get("gpus") or {}
+    cards = sorted(told.get("cards", ()), key=lambda card: card["minor"])
+    own = [card for number, card in enumerate(cards) if number in numbers]
+    return answer.changed(facts={**answer.facts, "gpus": {**told, "cards": own}})
+
+
 def choose(
     framework: Framework,
     options: RunOptions,

@@ -128,12 +128,14 @@ class Preparer:
         seen = self._looked(service)
         brought = self._bring(request, framework)
         synced_at = time.monotonic()
-        made, turn = self._plan(request, framework, brought), None
+        turn = None
+        made = self._plan(request, framework, brought)
         with contextlib.ExitStack() as unless_ready:
             if wanted := self._wanted(request, made, framework, brought):
                 turn = queue.Turn(self._remote, wanted, self._console.note)
                 unless_ready.callback(turn.close)
-            if turn and (turn.waited or turn.cpus or not {node.name for node in made.nodes} <= {*turn.nodes}):
+            moved = turn and not {node.name for node in made.nodes} <= {*turn.nodes}
+            if turn and (turn.waited or turn.cpus or made.cards or moved):
                 asked_at += time.monotonic() - synced_at
                 seen, brought = self._looked(service), self._bring(request, framework, turn.cpus)
                 synced_at = time.monotonic()
@@ -156,7 +158,8 @@ class Preparer:
         waits = not (said.now or self.held or said.detach)
         if said.cores and not said.detach and not (waits and slurm):
             raise UsageError("--cores needs a turn in the cluster's Slurm: leave it out, or --now and --repeats")
-        return queue.wanted(made, framework, self._cluster, slurm=slurm) if waits else None
+        facts = {name: answer.facts for name, answer in brought.answers.items()}
+        return queue.wanted(made, framework, self._cluster, facts, slurm=slurm) if waits else None
 
     def _checked(
         self,
@@ -284,7 +287,9 @@ class Preparer:
         said = request.options
         has = {**answers[self._cluster.head.name].packages, **(layer.packages if layer else {})}
         cluster = self._cluster.ordered(request.hosts)
-        chosen = gpus.choose(framework, said, cluster, {name: answers[name] for name in well}, has)
+        waits = not (turn or said.now or self.held) and answers[self._cluster.head.name].slurm
+        cards = {name: gpus.granted(answers[name], turn.gpus.get(name) if turn else None, waits=waits) for name in well}
+        chosen = gpus.choose(framework, said, cluster, cards, has)
         for line in chosen.lines:
             self._console.note(line)
         ranks = chosen.ranks or placement.placed(framework, said.workers, cluster, cores)

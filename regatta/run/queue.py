@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from regatta.errors import RegattaError, RunError, UsageError
 from regatta.frameworks.api import Framework
@@ -18,7 +19,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import NORMAL, PRIORITIES, RunOptions
 from regatta.program import hint
-from regatta.run import catalogue
+from regatta.run import catalogue, gpus
 from regatta.text import owner
 from regatta_protocol.operations.launch import Inspect
 from regatta_protocol.operations.queue import AskQueue, Entry, HoldNodes, QueueWord, Withdraw
@@ -32,7 +33,8 @@ NICE = 100
 class Turn:
     """The nodes that a run holds; `close` gives them back, and a dead controller's run keeps them until its end.
 
-    `nodes`: their names. `waited`: whether others were ahead. `cpus`: by node those that it has, of shared nodes.
+    `nodes`: their names. `waited`: whether others were ahead. `cpus`, `gpus`: by node those that it has, of shared
+    nodes, counted from 0.
     """
 
     def __init__(self, remote: Remote, asked: HoldNodes, say: Callable[[str], None]) -> None:
@@ -42,6 +44,7 @@ class Turn:
         self._stream: Stream[None, QueueWord] = remote.stream(remote.cluster.head, asked)
         lines = iter(self._stream)
         self.cpus: Mapping[str, tuple[int, ...]] = {}
+        self.gpus: Mapping[str, tuple[int, ...]] = {}
         try:
             self.nodes = self._granted(lines)
         except BaseException:
@@ -60,7 +63,7 @@ class Turn:
                 self.waited = True
                 self._say(waiting(self.run, word.waits))
             if word.granted:
-                self.cpus = word.cpus
+                self.cpus, self.gpus = word.cpus, word.gpus
                 return word.granted
         return ()
 
@@ -75,26 +78,47 @@ class Turn:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def wanted(plan: Plan, framework: Framework, cluster: Cluster, *, slurm: bool) -> HoldNodes | None:
+def wanted(
+    plan: Plan, framework: Framework, cluster: Cluster, facts: Mapping[str, Mapping[str, Any]], *, slurm: bool
+) -> HoldNodes | None:
     """What a run asks of the queue: as many nodes as its plan has, or all where its engine places work itself.
 
-    Whole ones, without `--cores`. None where it is on no worker. UsageError for cores that it cannot have. Without
-    `slurm` the lock of all workers.
+    Whole ones, without `--cores` and GPUs: a rank with GPUs asks for as large a part of its node's cores as of its
+    cards. None where it is on no worker. UsageError for cores that it cannot have. Without `slurm` the lock of all
+    workers.
     """
     workers = [node.name for node in cluster.workers]
     if not slurm:
         return HoldNodes(plan.run, len(workers), "", tuple(workers))
     used = [node.name for node in plan.nodes if node.name in workers]
-    everywhere = places_itself(plan, framework, cluster)
-    any_do = [node.name for node in framework.hosts(cluster)] == workers and not (plan.cards or cluster.left_out)
-    only = workers if everywhere else [] if any_do else used
+    everywhere, cards = places_itself(plan, framework, cluster), _cards(plan)
+    free = [node.name for node in framework.hosts(cluster)] == workers and not cluster.left_out
+    only = workers if everywhere else [] if free and (cards or not plan.cards) else used
     count, said = len(only or used), plan.options
     program, own = sources.source("holder"), nice(said.priority)
     if not count:
         return None
     check_cores(plan, framework, cluster)
-    ranks = len(plan.ranks) if said.cores else 0
-    return HoldNodes(plan.run, count, program, tuple(only), said.time_limit, own, ranks, said.cores, mebibytes(said))
+    cores = said.cores or (_part(plan, facts) if cards and not everywhere else None)
+    asked = HoldNodes(plan.run, count, program, tuple(only), said.time_limit, own, memory=mebibytes(said))
+    return asked.changed(ranks=len(plan.ranks), cores=cores, gpus=0 if everywhere else cards) if cores else asked
+
+
+def _cards(plan: Plan) -> int:
+    """Most GPUs that a run has on a node, which Slurm can count; it does not know parts of cards."""
+    if any(name.startswith(gpus.PART) for cards in plan.cards.values() for name in cards.visible):
+        return 0
+    return max((len(cards.visible) for cards in plan.cards.values()), default=0)
+
+
+def _part(plan: Plan, facts: Mapping[str, Mapping[str, Any]]) -> int:
+    """Cores of each rank, by its part of its node's cards."""
+    found = [
+        int(facts[name]["cores"]) * cards.each // len(facts[name]["gpus"]["cards"])
+        for name, cards in plan.cards.items()
+        if cards.visible
+    ]
+    return max(1, min(found))
 
 
 def places_itself(plan: Plan, framework: Framework, cluster: Cluster) -> bool:
@@ -104,9 +128,10 @@ def places_itself(plan: Plan, framework: Framework, cluster: Cluster) -> bool:
 
 def check_cores(plan: Plan, framework: Framework, cluster: Cluster) -> None:
     """Raise UsageError for a run that cannot share its nodes."""
-    if plan.options.cores and (plan.cards or places_itself(plan, framework, cluster)):
-        why = "runs with GPUs have whole nodes" if plan.cards else f"{framework.name} places work itself, on all nodes"
-        raise UsageError(f"--cores: {why}: leave it out")
+    if plan.options.cores and places_itself(plan, framework, cluster):
+        raise UsageError(f"--cores: {framework.name} places work itself, on all nodes: leave it out")
+    if plan.options.cores and plan.options.detach and plan.cards:
+        raise UsageError("--cores: with --detach, runs with GPUs have whole nodes: leave one out")
 
 
 def mebibytes(said: RunOptions) -> int | None:

@@ -9,10 +9,13 @@ from test_plan import made, node
 
 from regatta.errors import UsageError
 from regatta.frameworks import registry
+from regatta.frameworks.plan import Cards
 from regatta.hosts.cluster import Cluster
+from regatta.node import holder
 from regatta.node import queue as node_queue
 from regatta.options.declaration import RunOptions
-from regatta.run import queue
+from regatta.run import gpus, queue
+from regatta_protocol.operations.launch import Inspected
 from regatta_protocol.operations.queue import Entry
 
 NODES = tuple(node(number) for number in (1, 2, 3))
@@ -34,16 +37,63 @@ CORES = {"n1": 2, "n2": 2, "n3": 2}
 def test_a_run_asks_for_the_nodes_of_its_plan_or_for_all_where_its_engine_places_work(
     framework: str, workers: int, cores: dict[str, int], cluster: Cluster, asked: tuple[int, tuple[str, ...]] | None
 ) -> None:
-    found = queue.wanted(made(workers, cores, framework=framework), registry.find(framework), cluster)
+    found = queue.wanted(made(workers, cores, framework=framework), registry.find(framework), cluster, {}, slurm=True)
     assert (found and (found.wanted, found.only)) == asked
 
 
 def test_a_run_that_says_its_cores_asks_for_these_on_as_many_nodes() -> None:
     shares = made(4, CORES, options=RunOptions(cores=2))
-    found = queue.wanted(shares, registry.find("torch"), CLUSTER)
+    found = queue.wanted(shares, registry.find("torch"), CLUSTER, {}, slurm=True)
     assert found and (found.wanted, found.ranks, found.cores) == (3, 4, 2)
     with pytest.raises(UsageError, match="ray places work itself"):
-        queue.wanted(made(1, CORES, framework="ray", options=RunOptions(cores=2)), registry.find("ray"), CLUSTER)
+        plan = made(1, CORES, framework="ray", options=RunOptions(cores=2))
+        queue.wanted(plan, registry.find("ray"), CLUSTER, {}, slurm=True)
+
+
+def test_without_slurm_a_run_asks_for_all_workers() -> None:
+    found = queue.wanted(made(1, CORES), registry.find("torch"), CLUSTER, {}, slurm=False)
+    assert found and (found.wanted, found.only, found.program) == (3, ("n1", "n2", "n3"), "")
+
+
+@pytest.mark.parametrize(
+    ("own", "cores", "asked"),
+    [
+        (("0", "1"), None, (1, (), 2, 4, 2)),  # two ranks of one card each: a quarter of 16 cores a card
+        (("0", "1"), 1, (1, (), 2, 1, 2)),
+        (("MIG-1", "MIG-2"), None, (1, ("n1",), 0, None, 0)),
+    ],
+)
+def test_a_run_with_gpus_asks_for_its_cards_and_as_large_a_part_of_the_cores(
+    own: tuple[str, ...], cores: int | None, asked: tuple[int, tuple[str, ...], int, int | None, int]
+) -> None:
+    plan = made(2, {"n1": 16}, cards={"n1": Cards(own, own)}, options=RunOptions(cores=cores))
+    facts = {"n1": {"cores": 16, "gpus": {"cards": [{}] * 4}}}
+    found = queue.wanted(plan, registry.find("torch"), CLUSTER, facts, slurm=True)
+    assert found and (found.wanted, found.only, found.ranks, found.cores, found.gpus) == asked
+
+
+def test_what_slurm_has_granted_is_read_from_what_it_shows() -> None:
+    shown = """\
+   JOB_GRES=gpu:3
+     Nodes=n1 CPU_IDs=0-1,4 Mem=512 GRES=gpu:2(IDX:0,2)
+     Nodes=n2 CPU_IDs=3 Mem=512 GRES=gpu:h200:1(IDX:1-2)
+     Nodes=n3 CPU_IDs=0 Mem=512 GRES=
+"""
+    assert [
+        (node, holder.numbers(cpus), cards and holder.numbers(cards)) for node, cpus, cards in holder.shown(shown)
+    ] == [
+        ("n1", [0, 1, 4], [0, 2]),
+        ("n2", [3], [1, 2]),
+        ("n3", [0], ""),
+    ]
+
+
+def test_the_cards_that_are_granted_are_in_the_order_of_their_files() -> None:
+    cards = [{"uuid": uuid, "minor": minor} for uuid, minor in (("a", 3), ("b", 0), ("c", 1))]
+    answer = Inspected(facts={"gpus": {"cards": cards}}, gpus_taken=("a",))
+    of_turn = gpus.granted(answer, (0, 2), waits=False)
+    assert [card["uuid"] for card in of_turn.facts["gpus"]["cards"]] == ["b", "a"]
+    assert gpus.granted(answer, None, waits=True).gpus_taken == () != gpus.granted(answer, None, waits=False).gpus_taken
 
 
 def test_a_run_that_waits_says_for_whom() -> None:

@@ -78,6 +78,13 @@ def sudo_works(password):
     return as_root(password, "true")[0] == 0
 
 
+def gpu_files(gpus):
+    """The files of the cards, in order; after a boot nvidia-smi makes them when it is first used."""
+    there = sorted(glob.glob("/dev/nvidia[0-9]*"), key=lambda path: (len(path), path))
+    made = gpus["module"] and shutil.which("nvidia-smi")
+    return there or ([f"/dev/nvidia{number}" for number in range(len(gpus["cards"]))] if made else [])
+
+
 def listeners(root, password):
     """TCP ports in use: [{port, process, unit}]; process and unit are empty where we may not see them."""
     words = ("ss", "-H", "-ltnp")
@@ -361,6 +368,7 @@ def main():
         wrong_javas=wrong_javas(wanted["javas"]),
         apt=bool(shutil.which("apt-get")),
         nvidia={**gpus, "offered": offered},
+        gpu_files=gpu_files(gpus),
         time_service=time_service(),
         fuse=os.path.exists("/dev/fuse") or run("modprobe", "--dry-run", "--quiet", "fuse")[0] == 0,
         has_user=has_user("regatta"),

@@ -1,21 +1,31 @@
-"""A host that seems to have a card: the driver's files and nvidia-smi answer as one NVIDIA H200's have."""
+"""A host that seems to have two cards: the driver's files and nvidia-smi answer as those of NVIDIA H200s have."""
 
+import os
+import re
 import secrets
 import shlex
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, wait_for
+from clusters import Cluster, finish, read_until, wait_for
 from metrics import opened
 
 FACTS = Path(__file__).parents[1] / "unit/gpus/h200.xml"
 NAME, CARD = "NVIDIA H200", "/sys/bus/pci/devices/0000:c1:00.0"
 MODULE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build"
-ROW = f"0, GPU-97b9, {NAME}, 25, 1024, 143771, 38, 80.69"
+ROWS = "".join(f"{number}, GPU-97b{number}, {NAME}, 25, 1024, 143771, 38, 80.69\\n" for number in (0, 1))
 SMI = f"""#!/bin/sh
-case $1 in -q) cat /var/lib/h200.xml ;; --query-gpu=index,uuid,name,*) echo '{ROW}' ;; *) exit 6 ;; esac
+case $1 in -q) cat /var/lib/h200.xml ;; --query-gpu=index,uuid,name,*) printf '{ROWS}' ;; *) exit 6 ;; esac
 """
+ONE = FACTS.read_text()
+END = ONE.index("</gpu>") + len("</gpu>")
+ANOTHER = (
+    ONE[ONE.index("<gpu id") : END].replace("0200</uuid>", "0201</uuid>").replace("<minor_number>0", "<minor_number>1")
+)
+TWO = ONE[:END] + ANOTHER + ONE[END:]
 LOADED = f"""\
 mount -t tmpfs driver /proc/driver
 mkdir /proc/driver/nvidia
@@ -28,16 +38,23 @@ mkdir {CARD}
 echo 0x10de > {CARD}/vendor
 echo 0x2335 > {CARD}/device
 echo 0x030200 > {CARD}/class
-printf %s {shlex.quote(FACTS.read_text())} > /var/lib/h200.xml
+printf %s {shlex.quote(TWO)} > /var/lib/h200.xml
 printf %s {shlex.quote(SMI)} > /usr/bin/nvidia-smi
 chmod 755 /usr/bin/nvidia-smi
+touch /dev/nvidia0 /dev/nvidia1
 """
-GONE = "rm -f /usr/bin/nvidia-smi /var/lib/h200.xml; umount /proc/driver /sys/bus/pci/devices"
+GONE = "rm -f /dev/nvidia0 /dev/nvidia1 /usr/bin/nvidia-smi /var/lib/h200.xml; umount /proc/driver /sys/bus/pci/devices"
+HAS = """\
+import os, time
+print("has", os.environ["CUDA_VISIBLE_DEVICES"], "and", sorted(os.sched_getaffinity(0)), flush=True)
+time.sleep(600)
+"""
+BUILD = "/opt/regatta/env/regatta-env.json"
 RAY = "import ray\nray.init()\nprint('GPUs', ray.cluster_resources().get('GPU', 0))\n"
 
 
 @pytest.fixture(scope="module")
-def with_card(cluster: Cluster) -> Iterator[Cluster]:
+def with_cards(cluster: Cluster) -> Iterator[Cluster]:
     lab = cluster.lab
     lab.ssh("node3", f"sudo sh -ec {shlex.quote(MADE)}")
     try:
@@ -54,9 +71,9 @@ def with_card(cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.mark.whole
-def test_a_card_is_seen_by_status_top_prometheus_and_ray(with_card: Cluster, tmp_path: Path) -> None:
-    cluster = with_card
-    assert f"{NAME} 140 GiB, driver 580.159.04" in cluster.fab("status").stdout
+def test_cards_are_seen_by_status_top_prometheus_and_ray(with_cards: Cluster, tmp_path: Path) -> None:
+    cluster = with_cards
+    assert f"2 x {NAME} 140 GiB, driver 580.159.04" in cluster.fab("status").stdout
     shown: list[str] = []
 
     def on_top() -> bool:
@@ -67,19 +84,49 @@ def test_a_card_is_seen_by_status_top_prometheus_and_ray(with_card: Cluster, tmp
     assert "25" in shown[-1] and "38" in shown[-1], shown[-1]
     with opened(cluster) as prometheus:
         wait_for(lambda: bool(prometheus.query("regatta_gpu_utilization_ratio")), 120)
-        (series,) = prometheus.query("regatta_gpu_memory_used_bytes")
+        series, _ = prometheus.query("regatta_gpu_memory_used_bytes")
     assert (series["metric"]["node"], series["metric"]["name"]) == ("node3", NAME)
     assert float(series["value"][1]) == 1 << 30
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "script.py").write_text(RAY)
     ran = cluster.regatta(folder, "rayrun", "--name", f"card-{secrets.token_hex(2)}", "script.py")
-    assert "GPUs 1.0" in ran.stdout, ran.stdout
+    assert "GPUs 2.0" in ran.stdout, ran.stdout
 
 
 @pytest.mark.whole
-def test_a_card_that_falls_off_the_bus_is_named(with_card: Cluster) -> None:
+def test_runs_share_a_host_by_its_cards(with_cards: Cluster, tmp_path: Path) -> None:
+    """The hosts' torch has no CUDA: what describes it says another thing meanwhile."""
+    cluster, folder, mark = with_cards, tmp_path / "project", secrets.token_hex(2)
+    head = cluster.lab.nodes[0]
+    folder.mkdir()
+    (folder / "has.py").write_text(HAS)
+    cluster.lab.ssh(head, f"sudo sed -i.was s/+cpu/+cu126/ {BUILD}")
+
+    def begin(name: str) -> "subprocess.Popen[str]":
+        words = ("--workers", "1", "--gpus", "1", "--name", f"{name}-{mark}")
+        return cluster.background(folder, "torchrun", *words, "has.py")
+
+    try:
+        first, second = begin("first"), begin("second")
+        own = [re.findall(r"has (\d) and \[(.*)\]", read_until(process, "has "))[0] for process in (first, second)]
+        assert {card for card, _ in own} == {"0", "1"}
+        assert not {*own[0][1].split(", ")} & {*own[1][1].split(", ")}, own
+        third = begin("third")
+        assert f"first-{mark} (" in read_until(third, "waits for its turn")
+        cluster.regatta(folder, "cancel", f"first-{mark}")
+        assert f"has {own[0][0]} and [{own[0][1]}]" in read_until(third, "has ")
+        finish(first)
+        for process in (second, third):
+            os.killpg(process.pid, signal.SIGINT)
+            finish(process)
+    finally:
+        cluster.lab.ssh(head, f"sudo mv {BUILD}.was {BUILD}")
+
+
+@pytest.mark.whole
+def test_a_card_that_falls_off_the_bus_is_named(with_cards: Cluster) -> None:
     said = "Unable to determine the device handle for GPU0: 0000:C1:00.0: GPU is lost."
-    with_card.lab.ssh("node3", f"printf '#!/bin/sh\\necho {said}; exit 15\\n' | sudo tee /usr/bin/nvidia-smi")
-    status = with_card.fab("status", check=False).stdout
+    with_cards.lab.ssh("node3", f"printf '#!/bin/sh\\necho {said}; exit 15\\n' | sudo tee /usr/bin/nvidia-smi")
+    status = with_cards.fab("status", check=False).stdout
     assert "UNUSABLE" in status and "GPU is lost" in status, status

@@ -23,6 +23,30 @@ _EXISTING = "/etc/regatta/slurm/existing.json"
 """Where another's Slurm is used: its `partition`, and the `nodes` in it that are the cluster's."""
 _GRES = "/etc/slurm/gres.conf"
 _STATES = "/run/regatta-queue"
+_CONFINED = (
+    "OOMScoreAdjust=-500",
+    "CapabilityBoundingSet=",
+    "NoNewPrivileges=yes",
+    "PrivateDevices=yes",
+    "PrivateTmp=yes",
+    "ProtectClock=yes",
+    "ProtectControlGroups=yes",
+    "ProtectHome=yes",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectSystem=strict",
+    f"ReadWritePaths={_STATES}",
+    "LockPersonality=yes",
+    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+)
+"""The unit that holds nodes needs only Slurm's programs and its state file."""
 _COPIES = "/var/lib/slurm/regatta"
 _APPRISE = "/usr/bin/apprise"
 _COPY_SECONDS, _STARTING = 30.0, ".starting"
@@ -87,7 +111,8 @@ def hold(  # noqa: PLR0913 (the keys of one request)
         "run": rundirs.unit(run) if cores else "regatta-run-*.service",
     }
     unit = _unit(run)
-    command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
+    command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--description=Regatta: nodes of {run}"]
+    command += [f"--property={one}" for one in _CONFINED]
     done = _run([*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)])
     if done.returncode:
         raise Problem(f"the queue could not be asked for nodes: {_said(done.stderr)}")

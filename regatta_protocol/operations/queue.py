@@ -35,12 +35,13 @@ class Entry(Value):
 class QueueWord(Value):
     """The state of a request for nodes: `waits` behind others, `granted` nodes, still held (`alive`), or `revoked`.
 
-    `cpus`: by node, where cores were asked for, which of its CPUs are granted, counted from 0.
+    `cpus`: by node, where cores were asked for, which of its CPUs are granted, counted from 0; `gpus` likewise.
     """
 
     waits: Tuple[Entry, ...] = ()
     granted: Tuple[str, ...] = ()
     cpus: Dict[str, Tuple[int, ...]] = {}
+    gpus: Dict[str, Tuple[int, ...]] = {}
     alive: bool = False
     revoked: bool = False
 
@@ -50,7 +51,8 @@ class HoldNodes(Telling[None, QueueWord]):
 
     `program`: source of the one that holds them. `seconds`: for how long at most, where that is known. `nice`: see
     `Entry`. `ranks` of so many `cores`: not whole nodes, but these on as many nodes. `memory`:
-    MiB that each node has for it.
+    MiB that each node has for it. `gpus`: cards of each node, with that part of `ranks` and their cores; whole nodes
+    where Slurm does not know the cards.
     """
 
     op = "queue.hold"
@@ -63,6 +65,7 @@ class HoldNodes(Telling[None, QueueWord]):
     ranks: int = 0
     cores: Optional[int] = None
     memory: Optional[int] = None
+    gpus: int = 0
 
 
 class Submitted(Value):

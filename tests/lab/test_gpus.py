@@ -14,7 +14,7 @@ from clusters import Cluster, finish, read_until, wait_for
 from metrics import opened
 
 FACTS = Path(__file__).parents[1] / "unit/gpus/h200.xml"
-NAME, CARD = "NVIDIA H200", "/sys/bus/pci/devices/0000:c1:00.0"
+NAME, CARDS = "NVIDIA H200", "/sys/bus/pci/devices/0000:c1:00.0 /sys/bus/pci/devices/0000:c2:00.0"
 MODULE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build"
 ROWS = "".join(f"{number}, GPU-97b{number}, {NAME}, 25, 1024, 143771, 38, 80.69\\n" for number in (0, 1))
 SMI = f"""#!/bin/sh
@@ -34,10 +34,12 @@ echo '{MODULE}' > /proc/driver/nvidia/version
 MADE = f"""\
 {LOADED}
 mount -t tmpfs devices /sys/bus/pci/devices
-mkdir {CARD}
-echo 0x10de > {CARD}/vendor
-echo 0x2335 > {CARD}/device
-echo 0x030200 > {CARD}/class
+for card in {CARDS}; do
+    mkdir $card
+    echo 0x10de > $card/vendor
+    echo 0x2335 > $card/device
+    echo 0x030200 > $card/class
+done
 printf %s {shlex.quote(TWO)} > /var/lib/h200.xml
 printf %s {shlex.quote(SMI)} > /usr/bin/nvidia-smi
 chmod 755 /usr/bin/nvidia-smi

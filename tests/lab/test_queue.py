@@ -88,7 +88,7 @@ def bare(make_lab: Callable[..., LabHandle]) -> LabHandle:
     settings = lab.inventory / "group_vars/all.yml"
     settings.parent.mkdir(exist_ok=True)
     off = dict.fromkeys(("hdfs_enabled", "monitoring_enabled", "shared_folder_enabled"), False)
-    settings.write_text(json.dumps({"slurm_enabled": True, **off}))
+    settings.write_text(json.dumps(off))
     return lab
 
 

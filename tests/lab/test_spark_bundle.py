@@ -18,7 +18,7 @@ def test_spark_slurm_and_java_come_out_of_a_bundle(make_lab: Callable[..., LabHa
     bundle = tmp_path / "regatta-bundle.tar"
     play(host, "bundle", "--out", str(bundle))
     assert host.ssh("node1", "command -v java", check=False).returncode
-    with_spark(host, hdfs_enabled=False, slurm_enabled=True)
+    with_spark(host, hdfs_enabled=False)
     said = play(host, "provision", "--bundle", str(bundle), good=False)
     lacking = re.search(r"not in the bundle: (.+): make it again for this inventory", said)
     assert lacking and {"munge", "slurm-client", "slurmctld", "slurmd"} <= {*lacking[1].split(", ")}, said

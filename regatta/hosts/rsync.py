@@ -170,9 +170,13 @@ def _failure(remote: Remote, node: Node, code: int, message: str) -> RemoteError
 
 
 def over_ssh(remote: Remote, node: Node, program: Sequence[str] = ("rsync",)) -> list[str]:
-    """Options of rsync to or from a node, where it is started as `program` by sudo; see also `environment`."""
+    """Options of rsync to or from a node, where it is started as `program` by sudo; see also `environment`.
+
+    A member's writes as the member, in the folder that the gate has made for it.
+    """
     shell = " ".join(_quote(word) for word in sudo.through(node, remote.ssh(node)))
-    return ["-e", shell, f"--rsync-path={remote.as_root(node, program)[0]}", "--protect-args"]
+    there = "rsync" if node.member and program == ("rsync",) else remote.as_root(node, program)[0]
+    return ["-e", shell, f"--rsync-path={there}", "--protect-args"]
 
 
 def environment(node: Node) -> dict[str, str] | None:

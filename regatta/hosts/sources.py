@@ -1,10 +1,11 @@
 """Python source sent to a process on a node, which imports it without a file: nothing is installed there."""
 
 import base64
+import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from importlib import resources
+from importlib import metadata, resources
 
 from regatta import paths
 
@@ -30,6 +31,8 @@ class Sent:
             return ModuleSpec(name, self, is_package=any(other.startswith(name + ".") for other in self.sources))
     def create_module(self, spec):
         pass
+    def get_source(self, name):
+        return self.sources[name]
     def exec_module(self, module):
         exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
@@ -53,6 +56,18 @@ def of_requests() -> dict[str, str]:
         for package in (NODE, PROTOCOL, OPERATIONS, *_of_frameworks())
         for name in _in(package)
     }
+
+
+def identity() -> str:
+    """Name what answers requests on nodes: Regatta's version, and the beginning of a hash of the sources."""
+    whole = json.dumps(of_requests(), sort_keys=True)
+    return f"{metadata.version('regatta')} ({hashlib.sha256(whole.encode()).hexdigest()[:8]})"
+
+
+def gate() -> str:
+    """The program that hosts keep for members, see `regatta.node.gate`."""
+    then = f"from regatta.node import gate\ngate.main({identity()!r})\n"
+    return "#!/usr/bin/python3 -IS\n" + program(of_requests(), then).decode()
 
 
 def supervisor_files() -> dict[str, str]:

@@ -9,7 +9,6 @@ from datetime import datetime
 from regatta.errors import RegattaError, RunError, UsageError
 from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
-from regatta.hosts import sources
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
@@ -83,12 +82,12 @@ def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes | No
     any_do = [node.name for node in framework.hosts(cluster)] == workers and not (plan.cards or cluster.left_out)
     only = workers if everywhere else [] if any_do else used
     count, said = len(only or used), plan.options
-    program, own = sources.source("holder"), nice(said.priority)
+    own = nice(said.priority)
     if not count:
         return None
     check_cores(plan, framework, cluster)
     ranks = len(plan.ranks) if said.cores else 0
-    return HoldNodes(plan.run, count, program, tuple(only), said.time_limit, own, ranks, said.cores, mebibytes(said))
+    return HoldNodes(plan.run, count, tuple(only), said.time_limit, own, ranks, said.cores, mebibytes(said))
 
 
 def places_itself(plan: Plan, framework: Framework, cluster: Cluster) -> bool:
@@ -143,7 +142,7 @@ def of_all(remote: Remote, label: str, say: Callable[[str], None]) -> Turn | Non
     if not there(remote):
         return None
     workers = tuple(node.name for node in remote.cluster.workers)
-    return Turn(remote, HoldNodes(run=label, wanted=len(workers), program=sources.source("holder"), only=workers), say)
+    return Turn(remote, HoldNodes(run=label, wanted=len(workers), only=workers), say)
 
 
 def waiting(run: str, ahead: Sequence[Entry]) -> str:

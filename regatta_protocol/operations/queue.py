@@ -48,15 +48,13 @@ class QueueWord(Value):
 class HoldNodes(Telling[None, QueueWord]):
     """Hold `wanted` whole nodes (those of `only`, if any) for a run until the connection ends and the run has, too.
 
-    `program`: source of the one that holds them. `seconds`: for how long at most, where that is known. `nice`: see
-    `Entry`. `ranks` of so many `cores`: not whole nodes, but these on as many nodes. `memory`:
-    MiB that each node has for it.
+    `seconds`: for how long at most, where that is known. `nice`: see `Entry`. `ranks` of so many `cores`: not whole
+    nodes, but these on as many nodes. `memory`: MiB that each node has for it.
     """
 
     op = "queue.hold"
     run: str
     wanted: int
-    program: str
     only: Tuple[str, ...] = ()
     seconds: Optional[float] = None
     nice: int = 0

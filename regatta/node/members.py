@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Dict, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
-from regatta.node import cgroup, manifest, notes, queue, rundirs, staging, supervisor
+from regatta.node import cgroup, manifest, notes, outputs, queue, rundirs, staging, supervisor
 from regatta.node.problem import Problem
 from regatta_protocol.operations.hosts import AskMember, Definition, Member
 from regatta_protocol.operations.launch import Inspect, Inspected
-from regatta_protocol.operations.outputs import AskLeft, AskSizes, AskSums
+from regatta_protocol.operations.outputs import AskLeft, AskSizes, AskSums, Sending
 from regatta_protocol.operations.queue import HoldNodes, Withdraw
 from regatta_protocol.operations.releases import Abandon, BeginRelease, CommitRelease
 from regatta_protocol.operations.runs import StartRun
@@ -30,6 +30,10 @@ MOST_PORTS, MOST_NODES, MOST_FILES = 64, 4096, 4096
 MOST_LOG_BYTES = 256_000_000
 MOST_SECONDS = 10 * 366 * 86400.0
 MOST_NICE = 10_000
+AS_RUN = ["/usr/bin/setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs"]
+_FLAGS = re.compile(r"-[LtIRv]{1,5}e[0-9.]{1,8}[A-Za-z]{0,20}\Z")
+"""Of an rsync that receives files and their times, behind `e` what it can."""
+_WITHOUT_SUDO = "you are a member of this cluster without sudo, and "
 _RELEASE = re.compile(r"[0-9a-f]{16}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _WORD = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
@@ -49,7 +53,7 @@ def rule(op: str) -> Rule:
     if op in RULES:
         return RULES[op]
     why = REFUSED.get(op, f"'{op}' is for those who have sudo on the hosts")
-    raise Problem(f"you are a member of this cluster without sudo, and {why}. Nothing was changed")
+    raise Problem(f"{_WITHOUT_SUDO}{why}. Nothing was changed")
 
 
 def _must(true: bool, said: str) -> None:
@@ -89,7 +93,8 @@ def _inspect(place: Place, asked: Inspect) -> Inspect:
     ports = asked.ports
     _must(not ports or (len(ports) == 2 and PORTS[0] <= ports[0] <= ports[1] <= PORTS[1]), f"the ports {ports}")
     _must(0 < asked.free <= MOST_PORTS, f"{asked.free} ports")
-    _must(not asked.asks, REFUSED["framework.call"])
+    if asked.asks:
+        raise Problem(_WITHOUT_SUDO + REFUSED["framework.call"])
     _must(all(map(_PACKAGE.match, asked.apt)), f"the packages {asked.apt}")
     return asked.changed(patch=None, hint=None)
 
@@ -136,7 +141,7 @@ def _start(place: Place, asked: StartRun) -> StartRun:
         value = getattr(spec, name)
         allowed = SPEC.get(name, lambda place, spec, value, default=field.default: value == default)
         if name == "service" and value is not None:
-            raise Problem(f"you are a member of this cluster without sudo, and {REFUSED['framework.call']}")
+            raise Problem(_WITHOUT_SUDO + REFUSED["framework.call"])
         _must(allowed(place, spec, value), f"a run with {name} {str(value)[:80]!r}")
     return asked
 
@@ -193,7 +198,7 @@ SPEC: Dict[str, Callable[[Place, Spec, Any], bool]] = {
 }
 
 
-def _part(place: Place, asked: AskLeft | AskSums) -> bool:
+def _part(place: Place, asked: AskLeft | AskSums | Sending) -> bool:
     """Whether a part of the shared folder is that of the run, or what its project keeps, as noted at its start."""
     plan = (notes.read(place, asked.run) or {}).get("plan") or {}
     names = {f"runs/{plan.get('shared') or asked.run}", f"projects/{plan.get('project')}"}
@@ -209,6 +214,18 @@ def _sums(place: Place, asked: AskSums) -> AskSums:
     _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
     _must(all(map(_inside, asked.paths)), "files of another folder")
     return asked
+
+
+def sender(place: Place, asked: Sending, listed: str) -> List[str]:
+    """Return the rsync that sends files of a run, whose names are in the file `listed`, as the account of runs.
+
+    What it reads there a run could read, too; it writes nothing.
+    """
+    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(all(map(_inside, asked.paths)), "files of another folder")
+    _must(bool(_FLAGS.match(asked.flags)), f"rsync with {asked.flags!r}")
+    words = ["rsync", "--server", "--sender", asked.flags, "--timeout=60", "--files-from", listed, "--from0"]
+    return [*AS_RUN, *words, "--no-implied-dirs", ".", f"{outputs.source(place, asked.run, asked.part)}/"]
 
 
 def _sizes(place: Place, asked: AskSizes) -> AskSizes:

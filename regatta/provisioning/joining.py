@@ -35,11 +35,12 @@ _IGNORED = f"secrets/\nssh_config*\n{OWN}\n{definition.NOTE}\n*{REPLACED}\n"
 
 @dataclass(frozen=True)
 class Joined:
-    """The inventory that a join has made, and the login."""
+    """The inventory that a join has made, the login, and whether that is a member's, without sudo."""
 
     folder: Path
     kept: Definition
     user: str
+    member: bool
 
 
 def join(where: str, name: str | None, key: str | None, fingerprint: str | None, parent: Path) -> Joined:
@@ -73,7 +74,7 @@ def join(where: str, name: str | None, key: str | None, fingerprint: str | None,
         new.mkdir()
         _write(new, member, kept, way, pin)
         files.put(new, parent / own)
-    return Joined(parent / own, kept, user)
+    return Joined(parent / own, kept, user, MEMBER in way)
 
 
 def _free(parent: Path, name: str) -> None:

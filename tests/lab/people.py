@@ -30,7 +30,8 @@ class Person:
 
     @property
     def environment(self) -> dict[str, str]:
-        left = {name: value for name, value in os.environ.items() if name not in ("REGATTA_INVENTORY", "CONFIRM")}
+        others = ("REGATTA_INVENTORY", "REGATTA_RESULTS", "CONFIRM")
+        left = {name: value for name, value in os.environ.items() if name not in others}
         return {**left, "HOME": str(self.home), "PYTHONPATH": str(self.home / "regatta")}
 
     def types(self, *words: str, good: bool = True) -> str:

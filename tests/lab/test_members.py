@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable
@@ -25,6 +26,16 @@ print("begins", os.environ["RANK"], flush=True)
 open(f"out{os.environ['RANK']}", "w").write("x")
 time.sleep(float(sys.argv[1]))
 print("ends", flush=True)
+"""
+
+
+ASKS = f"""\
+import subprocess, sys
+gate = subprocess.Popen(["sudo", "-n", {GATE!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+gate.stdin.write(sys.stdin.buffer.read())
+gate.stdin.flush()
+print(next(line.decode() for line in gate.stdout if b'"done"' in line or b'"error"' in line))
+gate.stdin.close()
 """
 
 
@@ -73,13 +84,13 @@ def test_an_account_that_a_host_lacks_is_refused_before_the_first_change(bare: L
     assert bare.ssh(bare.nodes[0], "ls -l /etc/regatta", check=False).stdout == before
 
 
-def types(person: Person, *words: str, good: bool = True) -> str:
-    return person.types(*words, "--inventory", person.lab.name, good=good)
+def types(person: Person, command: str, *words: str, good: bool = True) -> str:
+    return person.types(command, "--inventory", person.lab.name, *words, good=good)
 
 
 def runs(person: Person) -> dict[str, str]:
     """Their owners by the names of the runs that a person sees."""
-    said = person.types("runs", "--json", "--inventory", person.lab.name)
+    said = types(person, "runs", "--json")
     return {one["run"]: one["owner"] for one in json.loads(said[said.index("{") :])["runs"]}
 
 
@@ -144,7 +155,7 @@ def _seen_by_root(lab: LabHandle) -> list[dict[str, Any]]:
         ("up",),
         ("down",),
         ("status",),
-        ("runs-gc", "--before", "1s", "--yes"),
+        ("runs-gc", "--before", "0m", "--yes"),
         ("rayrun", "job.py", "0"),
         ("torchrun", "--detach", "--workers", "1", "job.py", "0"),
     ],
@@ -181,9 +192,8 @@ def asked(person: Person, op: str, **args: Any) -> dict[str, Any]:
     """The answer of the gate to a request that this person has written by hand."""
     place = {"gate": sources.identity(), "root": "/tmp", "state": "/tmp", "user": None, "by": "root", "member": "root"}
     request = json.dumps({"op": op, "place": place, "args": args})
-    node = person.lab.nodes[0]
-    command = f"(cat; sleep 5) | sudo -n {GATE} | grep -m 1 -E '\"(done|error)\"'"
-    return dict(json.loads(person.there(node, command, f"{request}\n").stdout))
+    done = person.there(person.lab.nodes[0], f"python3 -c {shlex.quote(ASKS)}", f"{request}\n")
+    return dict(json.loads(done.stdout))
 
 
 def test_the_gate_refuses_what_is_written_by_hand(people: tuple[Person, Person], tmp_path: Path) -> None:

@@ -82,10 +82,13 @@ class Fetch:
         if self._node.local and shutil.which("rsync") is None:
             _fetch_here(source, paths, target)
             return
-        with contextlib.ExitStack() as stack:
-            self._run(source, paths, target, anew, stack)
+        with tempfile.NamedTemporaryFile("w") as asked:
+            if self._node.member:
+                json.dump({**self._of, "paths": list(paths), **self._remote.place(self._node)}, asked)
+                asked.flush()
+            self._run(source, paths, target, anew, asked.name)
 
-    def _run(self, source: str, paths: Sequence[str], target: Path, anew: bool, stack: contextlib.ExitStack) -> None:
+    def _run(self, source: str, paths: Sequence[str], target: Path, anew: bool, asked: str) -> None:
         names = "-" if not self._node.member else ":the gate's"
         command = ["rsync", "-tL", f"--files-from={names}", "--from0", "--no-implied-dirs"]
         command += ["--chmod=Du+rwx,Fu+rw,F-s"]
@@ -96,11 +99,8 @@ class Fetch:
             begin = f"{source}/"
         else:
             if self._node.member:
-                asked = stack.enter_context(tempfile.NamedTemporaryFile("w"))
-                json.dump({**self._of, "paths": list(paths), **self._remote.place(self._node)}, asked)
-                asked.flush()
                 command += ["-e", " ".join(map(_quote, sudo.own(self._remote.ssh(self._node)))), "--no-protect-args"]
-                own = {**os.environ, sudo.OF_GATE: asked.name}
+                own = {**os.environ, sudo.OF_GATE: asked}
             else:
                 command += over_ssh(self._remote, self._node, AS_RUN)
             begin = f"{openssh.for_rsync(self._node)}:{source}/"

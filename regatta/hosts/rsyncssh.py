@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 BLOCK = 1 << 20
 GATE = "sudo -n /etc/regatta/gate send"
@@ -21,8 +22,7 @@ def main() -> int:
     words = sys.argv[1:]
     if asked := os.environ.pop("REGATTA_GATE", ""):
         at = words.index("--server")
-        with open(asked) as file:
-            text = json.dumps({**json.load(file), "flags": words[at + 2]}).encode()
+        text = json.dumps({**json.loads(Path(asked).read_text()), "flags": words[at + 2]}).encode()
         first, words = b"%08d" % len(text) + text, [*words[: at - 1], GATE]
     else:
         first = os.environb.pop(b"REGATTA_SUDO")

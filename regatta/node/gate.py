@@ -1,6 +1,6 @@
 """The program by which sudo lets members, accounts without other rights, ask a node: root's own, with no arguments.
 
-Nothing that it is told is believed: who asks is the account that sudo names, where things are is `PLACE`, what may be
+It believes nothing of a request: who asks is the account that sudo names, where things are is `PLACE`, what may be
 asked, and with which values, is in `regatta.node.members`. What a member's shell leaves to a process is undone first.
 """
 

@@ -67,7 +67,7 @@ def _inside(path: str) -> bool:
 
 
 def _plain(path: str) -> bool:
-    return os.path.normpath(path) == path and "\0" not in path
+    return bool(os.path.normpath(path) == path) and "\0" not in path
 
 
 def _owns(place: Place, run: str) -> bool:
@@ -113,7 +113,7 @@ def _begin_release(place: Place, asked: BeginRelease) -> BeginRelease:
 
 
 def _commit_release(place: Place, asked: CommitRelease) -> CommitRelease:
-    """Its id is the hash of its entries, so that nobody else's release can be replaced."""
+    """Its id is the hash of its entries, so that no other release can be replaced."""
     entries = asked.expected
     good = isinstance(entries, list) and all(
         isinstance(one, list) and len(one) == 3 and all(isinstance(part, str) for part in one) for one in entries

@@ -52,7 +52,7 @@ def join(where: str, name: str | None, key: str | None, fingerprint: str | None,
         _free(parent, name)
     _, variables = drafts.host(where)
     user = variables.get(drafts.USER) or drafts.login(variables[drafts.HOST])
-    way = {**variables, drafts.USER: user, drafts.KEY: key or variables.get(drafts.KEY, "")}
+    way: Mapping[str, Any] = {**variables, drafts.USER: user, drafts.KEY: key or variables.get(drafts.KEY, "")}
     files.make_folder(parent)
     with tempfile.TemporaryDirectory(dir=parent, prefix=".join-", ignore_cleanup_errors=True) as made:
         folder = Path(made)

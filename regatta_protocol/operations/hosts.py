@@ -6,7 +6,6 @@ from regatta_protocol.decoding import Path
 from regatta_protocol.operations.operation import Operation, Telling
 from regatta_protocol.value import Value
 
-
 GATE = "/etc/regatta/gate"
 """The program that members may start by sudo, see `regatta.node.gate`."""
 

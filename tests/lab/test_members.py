@@ -119,7 +119,9 @@ def test_members_run_queue_see_and_cancel_their_own(people: tuple[Person, Person
         words = ("--workers", "2", "--name", "waits", "--inventory", ann.lab.name, "job.py", "600")
         second = ann.begins("torchrun", *words)
         assert "bobs (bob) holds nodes" in read_until(second, "waits for its turn")
-        assert "waits" in types(bob, "queue") and "is no run of bob" in types(bob, "cancel", "waits", "--yes", good=False)
+        assert "waits" in types(bob, "queue") and "is no run of bob" in types(
+            bob, "cancel", "waits", "--yes", good=False
+        )
         assert "bobs" not in runs(ann)
         for command in (("cancel", "bobs", "--yes"), ("logs", "bobs"), ("fetch", "bobs")):
             assert "bobs" in types(ann, *command, good=False)
@@ -224,7 +226,9 @@ def test_the_gate_refuses_what_is_written_by_hand(people: tuple[Person, Person],
     key = ["ssh", "-i", str(ann.home / "key"), "-o", f"UserKnownHostsFile={ann.copy / 'known_hosts'}"]
     target = f"ann@{ann.lab.addresses[node]}:/etc/regatta/"
     (tmp_path / "file").touch()
-    done = subprocess.run(["rsync", "-e", " ".join(key), str(tmp_path / "file"), target], capture_output=True, text=True)
+    done = subprocess.run(
+        ["rsync", "-e", " ".join(key), str(tmp_path / "file"), target], capture_output=True, text=True
+    )
     assert done.returncode and "Permission denied" in done.stderr
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from hostile import needs_root
 
 from regatta import paths
@@ -89,7 +88,9 @@ def test_each_operation_is_for_members_by_a_rule_or_is_refused() -> None:
     assert not members.RULES.keys() & members.REFUSED.keys()
     page = (paths.PROJECT / "docs/explanation/security.md").read_text()
     text = page.partition("### Members without sudo\n")[2].partition("\n#")[0]
-    shown = {word for line in text.splitlines() if line.startswith("| `") for word in line.split("|")[1].split("`")[1::2]}
+    shown = {
+        word for line in text.splitlines() if line.startswith("| `") for word in line.split("|")[1].split("`")[1::2]
+    }
     assert shown == members.RULES.keys()
 
 
@@ -144,7 +145,9 @@ def test_only_runs_of_the_member_are_shown_and_touched(ask: Ask, folder: Path) -
         "run.sums": {"paths": [], "size": 0},
     }
     own = [op for op, rule in members.RULES.items() if "run" in fields(main.declared(op)) and op[:5] != "queue"]
-    assert len(own) == 9 and all(rule.checked is not members.Rule().checked for rule in map(members.RULES.get, own) if rule)
+    assert len(own) == 9 and all(
+        rule.checked is not members.Rule().checked for rule in map(members.RULES.get, own) if rule
+    )
     for op in own:
         for run in ("theirs", "none", "../runs/mine", ".mine", "mine/work", ""):
             assert f"no run '{run}' of {MEMBER}" in ask(op, {"run": run, **more.get(op, {})})["error"]
@@ -305,7 +308,9 @@ def test_a_tar_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("wrong", [{"run": "theirs"}, {"flags": "-s"}, {"flags": "--daemon"}, {"paths": ("../x",)}, {"part": "runs/x"}])
+@pytest.mark.parametrize(
+    "wrong", [{"run": "theirs"}, {"flags": "-s"}, {"flags": "--daemon"}, {"paths": ("../x",)}, {"part": "runs/x"}]
+)
 def test_files_are_sent_of_own_runs_only_and_by_no_other_rsync(tmp_path: Path, wrong: dict[str, Any]) -> None:
     from regatta.node.problem import Problem
 
@@ -314,6 +319,8 @@ def test_files_are_sent_of_own_runs_only_and_by_no_other_rsync(tmp_path: Path, w
     (tmp_path / "runs/.mine.json").write_text('{"owner": "ann", "plan": {"project": "plums"}}')
     good = Sending("mine", ("a/b",), "-LtRe.LsfxCIvu")
     assert members.sender(place, good, "list")[-1] == f"{tmp_path}/runs/mine/work/"
-    assert members.sender(place, good.changed(part="projects/plums"), "list")[-1] == f"{tmp_path}/shared/projects/plums/"
+    assert (
+        members.sender(place, good.changed(part="projects/plums"), "list")[-1] == f"{tmp_path}/shared/projects/plums/"
+    )
     with pytest.raises(Problem):
         members.sender(place, good.changed(**wrong), "list")

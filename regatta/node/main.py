@@ -131,13 +131,13 @@ def main(requests: Iterable[bytes], answered: Callable[[Request], Any] | None = 
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        _serve(waiting.get(), answered or _answered)
+        _serve(waiting.get(), answered)
 
 
-def _serve(request: Request, answered: Callable[[Request], Any]) -> None:
+def _serve(request: Request, answered: Callable[[Request], Any] | None = None) -> None:
     os.umask(0o022)
     try:
-        emit({"done": encode(answered(request))})
+        emit({"done": encode((answered or _answered)(request))})
     except Problem as error:
         emit({"error": str(error)})
     except OSError as error:

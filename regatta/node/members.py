@@ -73,7 +73,7 @@ def _plain(path: str) -> bool:
 def _owns(place: Place, run: str) -> bool:
     """Whether a run is of the account that asks, by root's own note."""
     owner = (notes.read(place, run) or {}).get("owner") if _WORD.match(run) else None
-    return str(owner or "").partition(" ")[0] == place["by"]
+    return bool(str(owner or "").partition(" ")[0] == place["by"])
 
 
 def _own(place: Place, asked: Any) -> Any:

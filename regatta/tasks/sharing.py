@@ -12,7 +12,7 @@ from regatta.tasks.common import task
     positional=["head"],
     further="name",
     help={
-        "head": "[USER@]ADDRESS[:PORT] of the cluster's head, as your ssh knows it; there you have sudo, or are a member",
+        "head": "[USER@]ADDRESS[:PORT] of the cluster's head, as your ssh knows it; you need sudo there, or membership",
         "name": "of the inventory, which becomes inventory/NAME (default: the cluster's)",
         "key": "path of your private key (default: what your SSH configuration says)",
         "fingerprint": "SHA256:... that the head must show: then no one is asked",

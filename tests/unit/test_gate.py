@@ -108,7 +108,7 @@ def test_what_sudo_may_start_is_the_gate_that_is_installed() -> None:
 @pytest.mark.parametrize("env", [{}, {"SUDO_UID": "0"}])
 def test_it_serves_nobody_whom_sudo_does_not_name(folder: Path, env: dict[str, str]) -> None:
     command = [sys.executable, "-IS", str(folder / "program")]
-    done = subprocess.run(command, env=env, input="", capture_output=True, text=True)
+    done = subprocess.run(command, env=env, input="", capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "is for members of this cluster" in done.stderr
 
 
@@ -138,7 +138,7 @@ def test_where_things_are_and_who_asks_is_not_the_requests_to_say(ask: Ask, fold
 def test_only_runs_of_the_member_are_shown_and_touched(ask: Ask, folder: Path) -> None:
     assert [one["id"] for one in ask("run.list")["done"]["runs"]] == ["mine"]
     assert ask("run.sizes", {"runs": ["mine", "theirs"]})["done"]["runs"].keys() <= {"mine"}
-    more = {
+    more: dict[str, dict[str, Any]] = {
         "run.stop": {"reason": "why"},
         "run.finish": {"state": "stopped", "code": 1},
         "run.left": {"most": 1},
@@ -220,7 +220,7 @@ def test_questions_of_a_launch_are_bound(ask: Ask, wrong: dict[str, Any]) -> Non
     assert "a member may not have " in said or "runs on them need sudo" in said
 
 
-def sent(ask: Ask, op: str, args: dict[str, Any], make: Callable[[Path], None]) -> str:
+def sent(ask: Ask, op: str, args: dict[str, Any], make: Callable[[Path], object]) -> str:
     """A folder that the member was given, with what the member has made in it."""
     made = Path(ask(op, args)["done"]["incoming"])
     make(made)
@@ -242,17 +242,18 @@ def test_a_release_is_roots_copy_under_the_name_of_its_content(ask: Ask, folder:
 
     made = sent(ask, "release.begin", {"release": RELEASE}, make)
     entries = [entry for path in manifest.walk(made) if (entry := manifest.entry(made, path))]
-    good = {"release": manifest.release_id(entries), "incoming": made, "expected": entries}
+    release = manifest.release_id(entries)
+    good = {"release": release, "incoming": made, "expected": entries}
     for wrong in ({"release": RELEASE}, {"incoming": str(folder)}, {"incoming": f"{made}/a"}, {"expected": [1]}):
         assert "error" in ask("release.commit", {**good, **wrong})
     said = ask("release.commit", good)
     assert "done" in said and said["done"]["ok"]
-    there = folder / "root/releases" / good["release"]
-    assert there.joinpath("a/train.py").owner() == "root" and os.readlink(there / "a/link") == "/etc"
+    there = folder / "root/releases" / release
+    assert there.joinpath("a/train.py").owner() == "root" and (there / "a/link").readlink() == Path("/etc")
     assert [there.joinpath("a", name).stat().st_mode & 0o7777 for name in ("train.py", "run.sh")] == [0o444, 0o555]
     assert not Path(made).exists() and not any(folder.joinpath("root/releases").glob(".incoming*"))
-    assert ask("inspect", {"release": good["release"], "facts_wanted": False})["done"]["release"]["state"] == "whole"
-    patch = {"base": good["release"], "files": {"a/link/x": {"kind": "f", "content": "", "mtime_ns": 1}}}
+    assert ask("inspect", {"release": release, "facts_wanted": False})["done"]["release"]["state"] == "whole"
+    patch = {"base": release, "files": {"a/link/x": {"kind": "f", "content": "", "mtime_ns": 1}}}
     said = ask("inspect", {"release": RELEASE, "facts_wanted": False, "patch": patch})["done"]
     assert said["release"]["state"] == "missing" and said["begun"]["incoming"].startswith(f"{folder}/root/members/")
 

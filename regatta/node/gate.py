@@ -17,7 +17,7 @@ import tempfile
 from typing import Any, BinaryIO, Dict, Iterator
 
 from regatta.node import main as serving
-from regatta.node import members
+from regatta.node import members, staging
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.hosts import GATE
@@ -73,7 +73,7 @@ def _sent(account: str, identity: str) -> str | int:
         request = json.loads(_exactly(int(_exactly(8))))
         place = _place(request.get("gate"), account, identity)
         asked = decode(Sending, request)
-        with tempfile.NamedTemporaryFile(dir="/run", prefix="regatta-names-") as listed:
+        with tempfile.NamedTemporaryFile(dir=staging.base(place), prefix=".names-") as listed:
             words = members.sender(place, asked, listed.name)
             listed.write(b"\0".join(map(os.fsencode, asked.paths)))
             listed.flush()

@@ -20,6 +20,7 @@ from regatta.provisioning import secrets
 from regatta_protocol.operations.hosts import GATE
 
 pytestmark = pytest.mark.whole
+GROUP = "students"
 SCRIPT = """\
 import os, sys, time
 print("begins", os.environ["RANK"], flush=True)
@@ -44,22 +45,24 @@ def bare(make_lab: Callable[..., LabHandle]) -> LabHandle:
     """Two fresh hosts. `$REGATTA_TEST_MEMBERS_LAB` names such a lab to use instead."""
     name = os.environ.get("REGATTA_TEST_MEMBERS_LAB")
     lab = read_lab(name) if name else make_lab(nodes=2)
-    settings(lab, ["ann", "bob"])
+    settings(lab, ["ann"], GROUP)
     return lab
 
 
-def settings(lab: LabHandle, members: list[str]) -> None:
+def settings(lab: LabHandle, members: list[str], group: str) -> None:
     file = lab.inventory / "group_vars/all.yml"
     file.parent.mkdir(exist_ok=True)
     off = dict.fromkeys(("hdfs_enabled", "monitoring_enabled"), False)
-    file.write_text(json.dumps({"slurm_enabled": True, "members_accounts": members, **off}))
+    file.write_text(json.dumps({"slurm_enabled": True, "members_accounts": members, "members_group": group, **off}))
 
 
 @pytest.fixture(scope="module")
 def people(bare: LabHandle, tmp_path_factory: pytest.TempPathFactory) -> tuple[Person, Person]:
-    """Ann and bob, who have joined."""
+    """Ann, an account that is named, and bob, who is in the group; both have joined."""
     top = tmp_path_factory.mktemp("people")
     both = [account(bare, name, top / name, sudo=False) for name in ("ann", "bob")]
+    for node in bare.nodes:
+        bare.ssh(node, f"sudo groupadd --force {GROUP}; sudo usermod --append --groups {GROUP} bob")
     refused = "the account ann has different numbers"
     bare.ssh(bare.nodes[1], "sudo usermod --uid 2345 ann")
     assert refused in " ".join(play(bare, "provision", good=False).split())
@@ -76,11 +79,11 @@ def people(bare: LabHandle, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
 
 @pytest.mark.provisioning
 def test_an_account_that_a_host_lacks_is_refused_before_the_first_change(bare: LabHandle) -> None:
-    if bare.ssh(bare.nodes[1], "id bob", check=False).returncode == 0:
+    if bare.ssh(bare.nodes[1], f"getent group {GROUP}", check=False).returncode == 0:
         pytest.skip("these hosts have the accounts")
     before = bare.ssh(bare.nodes[0], "ls -l /etc/regatta", check=False).stdout
     said = " ".join(play(bare, "provision", good=False).split())
-    assert "Nothing was changed" in said and f"{bare.nodes[1]}: there is no account bob" in said
+    assert "Nothing was changed" in said and f"{bare.nodes[1]}: there is no group {GROUP}" in said
     assert bare.ssh(bare.nodes[0], "ls -l /etc/regatta", check=False).stdout == before
 
 
@@ -118,7 +121,7 @@ def test_members_run_queue_see_and_cancel_their_own(people: tuple[Person, Person
         read_until(first, "begins")
         words = ("--workers", "2", "--name", "waits", "--inventory", ann.lab.name, "job.py", "600")
         second = ann.begins("torchrun", *words)
-        assert "bobs (bob) holds nodes" in read_until(second, "waits for its turn")
+        assert "bobs (bob, since " in read_until(second, "waits for its turn")
         assert "waits" in types(bob, "queue") and "is no run of bob" in types(
             bob, "cancel", "waits", "--yes", good=False
         )
@@ -245,13 +248,13 @@ def test_a_gate_of_another_version_says_so(people: tuple[Person, Person]) -> Non
 @pytest.mark.provisioning
 def test_without_members_nothing_is_left(people: tuple[Person, Person]) -> None:
     ann, _ = people
-    settings(ann.lab, [])
+    settings(ann.lab, [], "")
     play(ann.lab, "provision")
     there = "ls -d /etc/regatta/gate /etc/regatta/gate.json /etc/sudoers.d/regatta-members /opt/regatta/members"
     for node in ann.lab.nodes:
         assert ann.lab.ssh(node, f"sudo {there}", check=False).stdout == ""
     assert "ann@" in (said := types(ann, "runs", good=False)) and "is no member of this cluster" in said
-    settings(ann.lab, ["ann", "bob"])
+    settings(ann.lab, ["ann"], GROUP)
     play(ann.lab, "provision")
     teardown(ann.lab)
     assert not any(left(ann.lab).values())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import modules
 import pytest
 from hostile import needs_root
 
@@ -325,3 +326,14 @@ def test_files_are_sent_of_own_runs_only_and_by_no_other_rsync(tmp_path: Path, w
     )
     with pytest.raises(Problem):
         members.sender(place, good.changed(**wrong), "list")
+
+
+def test_accounts_of_members_are_the_same_on_all_hosts() -> None:
+    problems = modules.load("members", "roles/members/filter_plugins/members.py").problems
+    ann, bob = "ann:x:1001:1001::/home/ann:/bin/bash", "bob:x:1002:1002::/home/bob:/bin/bash"
+    assert problems({"n1": [ann, bob], "n2": [ann, bob]}, ["ann", "students"], "students") == []
+    said = problems({"n1": [ann, bob], "n2": ["ann", bob.replace("1002", "1003", 1), "%"]}, ["ann", "x y"], "students")
+    assert "'x y' is no name" in said[0] and "n2: there is no account ann" in said[1]
+    assert "n2: there is no group students" in said[2]
+    assert "bob has different numbers (1002 on n1, 1003 on n2)" in said[3] and len(said) == 4
+    assert "of the system" in problems({"n1": ["games:x:5:60::/:/bin/sh"]}, ["games"], "")[0]

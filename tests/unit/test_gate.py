@@ -73,6 +73,7 @@ def ask(folder: Path) -> Iterator[Ask]:
                 pass
             return dict(answer)
 
+        asked("run.list")  # it has begun
         yield asked
         process.stdin.close()
 

@@ -113,7 +113,10 @@ def _alone() -> None:
         signal.signal(number, signal.SIG_DFL)
     for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_CPU):
         if resource.getrlimit(limit) != _UNLIMITED:
-            resource.setrlimit(limit, _UNLIMITED)
+            try:
+                resource.setrlimit(limit, _UNLIMITED)
+            except ValueError:  # in a container even root may not raise it
+                sys.exit("your login has a limit of the size of files or of CPU time (ulimit -f, -t): take it away")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
 

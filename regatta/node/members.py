@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple
 
 from regatta.node import cgroup, manifest, notes, outputs, queue, rundirs, staging, supervisor
 from regatta.node.problem import Problem
+from regatta_protocol.decoding import decode
 from regatta_protocol.operations.hosts import AskMember, Definition, Member
 from regatta_protocol.operations.launch import Inspect, Inspected
 from regatta_protocol.operations.outputs import AskLeft, AskSizes, AskSums, Sending
@@ -142,17 +143,21 @@ def _start(place: Place, asked: StartRun) -> StartRun:
         allowed = SPEC.get(name, lambda place, spec, value, default=field.default: value == default)
         if name == "service" and value is not None:
             raise Problem(_WITHOUT_SUDO + REFUSED["framework.call"])
+        if name == "limits" and not _limited(place, spec, value):
+            raise Problem("a member may not have a run with limits above this host's: 'regatta pull' brings its limits")
         _must(allowed(place, spec, value), f"a run with {name} {str(value)[:80]!r}")
     return asked
 
 
 def _limited(place: Place, spec: Spec, value: Limits) -> bool:
-    most = int(cgroup.properties(Limits())["TasksMax"])
+    """Whether no limit is higher than the host's, by variables of the inventory or by default."""
+    host = decode(Limits, place.get("limits", {}))
+    most = int(cgroup.properties(host)["TasksMax"])
     return (
         value.log_bytes is not None
-        and 0 < value.log_bytes <= MOST_LOG_BYTES
-        and 0 < value.memory_share <= Limits().memory_share
-        and (value.processes is None or 0 < value.processes <= most)
+        and 0 < value.log_bytes <= (host.log_bytes or MOST_LOG_BYTES)
+        and 0 < value.memory_share <= host.memory_share
+        and 0 < int(cgroup.properties(value)["TasksMax"]) <= most
         and (value.memory is None or value.memory > 0)
     )
 

@@ -15,7 +15,7 @@ import yaml
 
 from regatta import files
 from regatta.errors import RegattaError
-from regatta.hosts import hostkeys, openssh
+from regatta.hosts import hostkeys, limits, openssh
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.hostkeys import Pin
 from regatta.hosts.remote import Remote, ourselves
@@ -66,6 +66,7 @@ def for_members(cluster: Cluster) -> str:
             "regatta_root": node.root,
             "regatta_state": node.state,
             "regatta_python": node.python,
+            **limits.variables(node.limits),
         }
         for node in cluster.everybody
     }

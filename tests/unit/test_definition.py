@@ -175,7 +175,8 @@ def test_members_get_hosts_and_folders_and_no_secret(
 ) -> None:
     secrets.put(folder, "ray_token", "f" * 64, "mine")
     (folder / "group_vars/all.yml").write_text("proxy: http://user:word@host\n")
-    whole = replace(NODE, become="word", ssh_args=("-o", "ProxyCommand=word"), key_file="/home/ann/word")
+    least = NODE.limits.changed(memory_share=0.5, processes=100)
+    whole = replace(NODE, limits=least, become="word", ssh_args=("-o", "ProxyCommand=word"), key_file="/home/ann/word")
     made, _ = definition.of(Cluster("mine", folder, (whole, OTHER), (OTHER,), whole), folder)
     assert made
     (tmp_path / "kept.json").write_text(json.dumps(encode(made)))
@@ -190,5 +191,6 @@ def test_members_get_hosts_and_folders_and_no_secret(
     assert hosts["hosts"]["n2"]["cluster_address"] == "10.0.0.2" and list(hosts["children"]["workers"]["hosts"]) == [
         "n2"
     ]
+    assert [hosts["hosts"]["n1"][f"regatta_run_{name}"] for name in ("memory_share", "processes")] == [0.5, 100]
     old = Member({}, "mine", "n1", ("head",), made.changed(member=""))
     assert members.RULES["cluster.member"].shown(place, old).kept is None

@@ -43,7 +43,8 @@ def folder() -> Iterator[Path]:
     top = Path(tempfile.mkdtemp(prefix="regatta-gate-", dir="/var/tmp"))
     top.chmod(0o755)
     place = {"root": f"{top}/root", "state": f"{top}/state", "python": sys.executable, "user": RUNS}
-    (top / "gate.json").write_text(json.dumps({**place, "cluster_address": "127.0.0.1"}))
+    limits = {"processes": 5000}
+    (top / "gate.json").write_text(json.dumps({**place, "cluster_address": "127.0.0.1", "limits": limits}))
     (top / "node.json").write_text('{"layout": 3}')
     (top / "root").mkdir()
     (top / "state/data").mkdir(parents=True)
@@ -180,7 +181,7 @@ def test_only_runs_of_the_member_are_shown_and_touched(ask: Ask, folder: Path) -
         {"temporary": "/tmp/rg-00000000/../x"},
         {"shared": "../x"},
         {"limits": {**LIMITS, "memory_share": 0.9}},
-        {"limits": {**LIMITS, "processes": 1 << 30}},
+        {"limits": {**LIMITS, "processes": 5001}},
         {"limits": {"memory_share": 0.5}},
         {"limits": {**LIMITS, "memory": -1}},
         {"time_limit": -1.0},

@@ -34,7 +34,7 @@ def program(folder: Path) -> str:
     """The gate, whose files are in a folder."""
     of = f"gate.PLACE = {str(folder / 'gate.json')!r}; layout.NODE = {str(folder / 'node.json')!r}"
     then = f"from regatta.node import gate, layout\n{of}\ngate.main({ME!r})\n"
-    return sources.program(sources.of_requests(), then).decode()
+    return sources.program(sources.of_gate(), then).decode()
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,7 @@ meant. Defaults are Ansible's expressions.
 |---|---|---|---|
 | `cluster_address` | str | | A host's own IPv4 address in the members' network; services listen there. |
 | `regatta_cluster` | str | the inventory's name | The cluster's name on its hosts, if the inventory has another. |
+| `regatta_member` | bool | `false` | The login is a member's, without sudo; `regatta join` writes it into `own.yml`. |
 | `regatta_root` | path | `/opt/regatta` | Programs and synced code; the last part of the path must contain `regatta`. |
 | `regatta_state` | path | `/var/lib/regatta` | Runs, data and Ray's state; the last part must contain `regatta`. |
 | `regatta_python` | path | `<regatta_root>/env/bin/python` | The interpreter of runs. |

@@ -28,6 +28,8 @@ class Node:
     price_per_hour: float | None = None
     become: str | None = field(default=None, repr=False, compare=False)
     """The password of sudo there, or a vault with it; see `sudo.password`."""
+    member: bool = False
+    """Whether the login has no sudo there but for the gate (`regatta.node.gate`)."""
 
     @property
     def privileged(self) -> bool:

@@ -159,6 +159,7 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
         limits=run_limits.read(f"{cluster}: host {name}", values),
         price_per_hour=run_limits.price(f"{cluster}: host {name}", values),
         become=_become(cluster, name, folder, raw),
+        member=not local and str(values.get("regatta_member", "")).lower() in ("1", "true", "yes", "on"),
     )
 
 

@@ -24,6 +24,14 @@ def read(where: str, values: Mapping[str, Any]) -> Limits:
     )
 
 
+def variables(said: Limits) -> dict[str, float]:
+    """Return the variables by which a host has these limits, but for those that it has by default."""
+    found = {"regatta_run_log_mb": (said.log_bytes or LOG_BYTES) / 1e6, "regatta_run_memory_share": said.memory_share}
+    usual = {"regatta_run_log_mb": LOG_BYTES / 1e6, "regatta_run_memory_share": MEMORY_SHARE}
+    more = {} if said.processes is None else {"regatta_run_processes": float(said.processes)}
+    return {**{name: value for name, value in found.items() if value != usual[name]}, **more}
+
+
 def price(where: str, values: Mapping[str, Any]) -> float | None:
     """What a host costs an hour, in any money, by its variables. Raises as `read`."""
     return _number(where, values, PRICE, 0, 0, 1e6) if PRICE in values else None

@@ -12,6 +12,7 @@ import os
 import platform
 import queue
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -25,11 +26,17 @@ from regatta.errors import AuthenticationError, NodesError, PrivilegeError, Rega
 from regatta.hosts import hostkeys, logins, openssh, passphrases, sources, sshconfig, sudo
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
+from regatta.program import about_hosts
+from regatta_protocol.operations.hosts import GATE
 from regatta_protocol.operations.operation import Answer, Line, Operation, Telling
 
 Done = TypeVar("Done")
 _NO_PASSWORD = re.compile("password is required|authentication is required|terminal is required|no password was")
 
+WITHOUT_SUDO = (
+    "your login is a member's, without sudo (regatta_member in own.yml), and this needs sudo: ask who has it. "
+    "Nothing was changed"
+)
 AT_A_TIME = 32
 TIMEOUT, LATE_SECONDS = 30.0, 0.2
 _BOOT = (
@@ -71,7 +78,9 @@ class Remote:
         return openssh.destination(node)
 
     def place(self, node: Node) -> dict[str, Any]:
-        """Return what the node's side needs to know about where things are on this node."""
+        """Return what the node's side needs to know about where things are on this node; a gate knows them itself."""
+        if node.member:
+            return {"gate": self._identity}
         return {
             "root": node.root,
             "state": node.state,
@@ -173,7 +182,14 @@ class Remote:
     def _explain(self, node: Node, code: int, stderr: str) -> RemoteError:
         return explain(node, code, stderr, self._config)
 
+    @functools.cached_property
+    def _identity(self) -> str:
+        return sources.identity()
+
     def _channel(self, node: Node) -> Channel:
+        if node.member:
+            way = shlex.join(["sudo", "-n", GATE])
+            return Channel([*self.ssh(node), "--", self.destination(node), way], b"")
         program = [sys.executable if node.local else "/usr/bin/python3", "-ISuc", _BOOT, str(len(self._payload))]
         if node.local:
             return Channel(program, self._payload)
@@ -183,8 +199,11 @@ class Remote:
     def as_root(self, node: Node, program: Sequence[str], options: Sequence[str] = ()) -> tuple[str, bytes]:
         """Return what a node's shell gets to start a program by sudo, and what its standard input begins with.
 
-        A password is tried first, once: PrivilegeError where it is wrong, before anything else is sent.
+        A password is tried first, once: PrivilegeError where it is wrong, before anything else is sent, and for a
+        login without sudo.
         """
+        if node.member:
+            raise PrivilegeError(node.name, WITHOUT_SUDO)
         if (first := sudo.first(node)) and node.name not in self._allowed:
             self._try_password(node, first.partition(b"\n")[0])
             self._allowed.add(node.name)
@@ -252,6 +271,12 @@ def explain(node: Node, code: int, stderr: str, config: Path | None = None) -> R
         return AuthenticationError(name, logins.refused(node, where, stderr))
     if "incorrect password attempt" in stderr or "incorrect authentication attempt" in stderr:
         return PrivilegeError(name, f"the password for sudo of {where} is wrong: correct it; it was tried once")
+    if node.member and "sudo:" in stderr:
+        return PrivilegeError(
+            name,
+            f"{where} is no member of this cluster there: whoever has sudo names the account in `members`, and runs "
+            f"'{about_hosts('provision')}'. If you have sudo, take regatta_member out of own.yml",
+        )
     if "sudo" in stderr and _NO_PASSWORD.search(stderr):
         return PrivilegeError(
             name,

@@ -1,11 +1,13 @@
 """Files to a node and from it by rsync, over the same SSH connection as everything else."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -59,11 +61,15 @@ def rsync(
 class Fetch:
     """Fetches files of a node that a run owns. `so_far` gets all bytes so far now and then, from the fetching thread.
 
+    `run`, `part`: whose they are, as `regatta_protocol.operations.outputs.AskSums` has it, for the gate of members.
     Nothing that the node sends leaves `target`, and only plain files are made there.
     """
 
-    def __init__(self, remote: Remote, node: Node, so_far: Callable[[int], None]) -> None:
+    def __init__(
+        self, remote: Remote, node: Node, so_far: Callable[[int], None], run: str = "", part: str | None = None
+    ) -> None:
         self._remote, self._node, self._so_far = remote, node, so_far
+        self._of = {"run": run, "part": part}
         self._process: subprocess.Popen[bytes] | None = None
         self._lock, self._stopped = threading.Lock(), False
 
@@ -76,17 +82,30 @@ class Fetch:
         if self._node.local and shutil.which("rsync") is None:
             _fetch_here(source, paths, target)
             return
-        command = ["rsync", "-tL", "--files-from=-", "--from0", "--no-implied-dirs", "--chmod=Du+rwx,Fu+rw,F-s"]
+        with tempfile.NamedTemporaryFile("w") as asked:
+            if self._node.member:
+                json.dump({**self._of, "paths": list(paths), **self._remote.place(self._node)}, asked)
+                asked.flush()
+            self._run(source, paths, target, anew, asked.name)
+
+    def _run(self, source: str, paths: Sequence[str], target: Path, anew: bool, asked: str) -> None:
+        names = "-" if not self._node.member else ":the gate's"
+        command = ["rsync", "-tL", f"--files-from={names}", "--from0", "--no-implied-dirs"]
+        command += ["--chmod=Du+rwx,Fu+rw,F-s"]
         command += [f"--partial-dir={PARTIAL}", "--info=progress2", "--no-human-readable", "--outbuf=L", "--timeout=60"]
         command += ["--ignore-times"] if anew else []
+        own = environment(self._node)
         if self._node.local:
             begin = f"{source}/"
         else:
-            command += over_ssh(self._remote, self._node, AS_RUN)
+            if self._node.member:
+                command += ["-e", " ".join(map(_quote, sudo.own(self._remote.ssh(self._node)))), "--no-protect-args"]
+                own = {**os.environ, sudo.OF_GATE: asked}
+            else:
+                command += over_ssh(self._remote, self._node, AS_RUN)
             begin = f"{openssh.for_rsync(self._node)}:{source}/"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command += [begin, f"{target}/"]
-        own = environment(self._node)
         with self._lock:
             if self._stopped:
                 return
@@ -170,9 +189,13 @@ def _failure(remote: Remote, node: Node, code: int, message: str) -> RemoteError
 
 
 def over_ssh(remote: Remote, node: Node, program: Sequence[str] = ("rsync",)) -> list[str]:
-    """Options of rsync to or from a node, where it is started as `program` by sudo; see also `environment`."""
+    """Options of rsync to or from a node, where it is started as `program` by sudo; see also `environment`.
+
+    A member's writes as the member, in the folder that the gate has made for it.
+    """
     shell = " ".join(_quote(word) for word in sudo.through(node, remote.ssh(node)))
-    return ["-e", shell, f"--rsync-path={remote.as_root(node, program)[0]}", "--protect-args"]
+    there = "rsync" if node.member and program == ("rsync",) else remote.as_root(node, program)[0]
+    return ["-e", shell, f"--rsync-path={there}", "--protect-args"]
 
 
 def environment(node: Node) -> dict[str, str] | None:

@@ -1,16 +1,19 @@
 """Python source sent to a process on a node, which imports it without a file: nothing is installed there."""
 
 import base64
+import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from importlib import resources
+from importlib import metadata, resources
 
 from regatta import paths
 
 _ELSEWHERE = {"__init__", "aptcache", "aptrelay", "sitecustomize_rank", "metrics", "siteproxy"}
 _ELSEWHERE |= {"imports", "meeting", "spawn_guard", "events", "cards"}
 """Modules of the node's side, and of what is shared with it, that serve no request: a rank's, a service's, a run's."""
+_GATE = ("gate", "members")
+"""Modules that only members need."""
 _SUPERVISOR = ("supervisor", "calls", "cgroup", "rank", "runlog", "standing", "usage", "waiting")
 _OF_SUPERVISOR = ("__init__", "decoding", "log", "run", "standing", "states", "value")
 """The shared modules that it needs of the controller."""
@@ -30,6 +33,8 @@ class Sent:
             return ModuleSpec(name, self, is_package=any(other.startswith(name + ".") for other in self.sources))
     def create_module(self, spec):
         pass
+    def get_source(self, name):
+        return self.sources[name]
     def exec_module(self, module):
         exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
@@ -52,7 +57,25 @@ def of_requests() -> dict[str, str]:
         f"{package}.{name}": source(name, package)
         for package in (NODE, PROTOCOL, OPERATIONS, *_of_frameworks())
         for name in _in(package)
+        if package != NODE or name not in _GATE
     }
+
+
+def of_gate() -> dict[str, str]:
+    """Return what a host keeps to answer members, by full name."""
+    return {**of_requests(), **{f"{NODE}.{name}": source(name) for name in _GATE}}
+
+
+def identity() -> str:
+    """Name what answers members: Regatta's version, and the beginning of a hash of the sources."""
+    whole = json.dumps(of_gate(), sort_keys=True)
+    return f"{metadata.version('regatta')} ({hashlib.sha256(whole.encode()).hexdigest()[:8]})"
+
+
+def gate() -> str:
+    """The program that hosts keep for members, see `regatta.node.gate`."""
+    then = f"from regatta.node import gate\ngate.main({identity()!r})\n"
+    return "#!/usr/bin/python3 -IS\n" + program(of_gate(), then).decode()
 
 
 def supervisor_files() -> dict[str, str]:

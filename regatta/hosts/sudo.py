@@ -22,7 +22,7 @@ VARIABLES = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pas
 """As Ansible reads them: of several that are there, the last."""
 ENVIRONMENT = ("ANSIBLE_BECOME_PASS", "ANSIBLE_SUDO_PASS")
 ASK = "ANSIBLE_BECOME_ASK_PASS"
-OF_RSYNC = "REGATTA_SUDO"
+OF_RSYNC, OF_GATE = "REGATTA_SUDO", "REGATTA_GATE"
 _MARK = f"regatta-{secrets.token_hex(8)}"
 _FROM_MARK = f'while IFS= read -r line; do [ "$line" = {_MARK} ] && exec "$@"; done; exit 1'
 _VAULT_SECONDS = 60
@@ -78,6 +78,11 @@ def through(node: Node, ssh: Sequence[str]) -> list[str]:
     """Return ssh as rsync starts it, which knows nothing of passwords; it needs `of_rsync` as its environment."""
     if password(node) is None:
         return list(ssh)
+    return own(ssh)
+
+
+def own(ssh: Sequence[str]) -> list[str]:
+    """Return our program between rsync and ssh; it needs one of its variables."""
     return [sys.executable, "-IS", str(Path(__file__).with_name("rsyncssh.py")), *ssh]
 
 

@@ -7,7 +7,7 @@ import secrets
 import shutil
 from typing import Any
 
-from regatta.node import disk, manifest
+from regatta.node import disk, manifest, staging
 from regatta.node.problem import Problem
 from regatta_protocol.operations.layers import Incoming
 from regatta_protocol.operations.transfers import ProvenFile
@@ -34,6 +34,8 @@ def begin(place: dict[str, Any], size: int) -> Incoming:
     free = shutil.disk_usage(base).free
     if free < size + (64 << 20):
         raise Problem(f"{base} has {free >> 20} MiB free, the file needs {size >> 20} MiB: free some space there")
+    if place.get("member"):
+        return Incoming(staging.make(place))
     incoming = os.path.join(base, f".incoming-{secrets.token_hex(8)}")
     os.mkdir(incoming)
     return Incoming(incoming)
@@ -41,8 +43,10 @@ def begin(place: dict[str, Any], size: int) -> Incoming:
 
 def commit(place: dict[str, Any], incoming: str, sha256: str, name: str) -> ProvenFile:
     """Prove the file that arrived and move it to its place; then it is on the disk."""
+    incoming = staging.taken(place, incoming, os.path.join(place["state"], "data"))
     arrived = os.path.join(incoming, name)
-    actual = manifest.file_hash(arrived)
+    plain = os.path.isfile(arrived) and not os.path.islink(arrived)
+    actual = manifest.file_hash(arrived) if plain else None
     if actual != sha256:
         shutil.rmtree(incoming, ignore_errors=True)
         return ProvenFile(ok=False, actual=actual)

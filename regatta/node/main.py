@@ -11,7 +11,7 @@ import os
 import queue
 import sys
 import threading
-from typing import Any, BinaryIO
+from typing import Any, Callable, Dict, Iterable
 
 from regatta.node import layout, owner
 from regatta.node.problem import Problem
@@ -112,46 +112,68 @@ def emit(value: Any) -> None:
             os._exit(1)
 
 
-def main(requests: BinaryIO) -> None:
-    """Serve requests, {"op", "place", "args"}, until the connection closes, which ends what is being served, too."""
-    waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+Request = Dict[str, Any]
+
+
+def main(requests: Iterable[bytes], answered: Callable[[Request], Any] | None = None) -> None:
+    """Serve requests, {"op", "place", "args"}, until the connection closes, which ends what is being served, too.
+
+    `answered` gives the answer to each, instead of who may do all.
+    """
+    waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
 
     def read() -> None:
-        for line in requests:
-            waiting.put(json.loads(line))
-        os._exit(1)
+        try:
+            for line in requests:
+                waiting.put(json.loads(line))
+        finally:
+            os._exit(1)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        _serve(waiting.get())
+        _serve(waiting.get(), answered)
 
 
-def _serve(request: dict[str, Any]) -> None:
-    op, place, args = request["op"], request["place"], request["args"]
+def _serve(request: Request, answered: Callable[[Request], Any] | None = None) -> None:
     os.umask(0o022)
-    if place.get("user"):
-        place["by"] = owner.of_request()
     try:
-        layout.check(place, older=op in OLDER, bare=op in BARE)
-        emit({"done": encode(_done(place, args, *OPERATIONS[op]))})
+        emit({"done": encode((answered or _answered)(request))})
     except Problem as error:
         emit({"error": str(error)})
     except OSError as error:
         said = f"{error.strerror}: {error.filename}" if error.filename else str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = f"df -h {place['state']} {place['root']}; 'regatta runs-gc' deletes old runs"
-            said = f"No space left on device: free some space there ({where})"
+            where = f"df -h {request['place']['state']} {request['place']['root']}"
+            said = f"No space left on device: free some space there ({where}; 'regatta runs-gc' deletes old runs)"
         emit({"error": said})
     except Exception as error:  # the controller names the node and shows the reason
         emit({"error": f"{type(error).__name__}: {error}", "internal": True})
 
 
-def _done(place: dict[str, Any], args: dict[str, Any], declared: str, done: str) -> Any:
-    """The answer of an operation."""
-    kind = _found("regatta_protocol.operations", declared)
-    asked, telling = vars(decode(kind, args)), issubclass(kind, Telling)
-    work = _found("regatta.node", done)
-    return work(place, emit=lambda line: emit(encode(line)), **asked) if telling else work(place, **asked)
+def _answered(request: Request) -> Any:
+    """The answer to who may do all: what is asked is done where it says."""
+    op, place = request["op"], request["place"]
+    if place.get("user"):
+        place["by"] = owner.of_request()
+    check(op, place)
+    return done(op, place, decode(declared(op), request["args"]))
+
+
+def check(op: str, place: Dict[str, Any]) -> None:
+    """Problem where this node is not provisioned as the operation needs it."""
+    layout.check(place, older=op in OLDER, bare=op in BARE)
+
+
+def declared(op: str) -> Any:
+    """The type of an operation."""
+    return _found("regatta_protocol.operations", OPERATIONS[op][0])
+
+
+def done(op: str, place: Dict[str, Any], asked: Any) -> Any:
+    """Do what is asked; returns the answer."""
+    work = _found("regatta.node", OPERATIONS[op][1])
+    told = {"emit": lambda line: emit(encode(line))} if isinstance(asked, Telling) else {}
+    return work(place, **told, **vars(asked))
 
 
 def _found(package: str, name: str) -> Any:

@@ -41,7 +41,8 @@ def folder(place: Place, run: str) -> str:
     return rundirs.path(place, run, "work")
 
 
-def _top(place: Place, run: str, part: str | None) -> str:
+def source(place: Place, run: str, part: str | None) -> str:
+    """The folder of what a run has left, or a part of the shared folder."""
     return folder(place, run) if part is None else shared.part(place, part)
 
 
@@ -60,7 +61,7 @@ def listing(
     """
     if part is None and not rundirs.there(place, run):
         raise Problem(f"no run '{run}' on this node: it was deleted, or never was here")
-    top = _top(place, run, part)
+    top = source(place, run, part)
     for way in [top] if part is None else [os.path.dirname(top), top]:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISDIR(os.lstat(way).st_mode):
@@ -212,7 +213,7 @@ def sums(place: Place, run: str, paths: Sequence[str], size: int, part: str | No
     The hash is None where the file was written while it was read. `size`: the bytes of all files, about. `part`: as in
     :func:`listing`.
     """
-    top = _top(place, run, part)
+    top = source(place, run, part)
 
     def work() -> List[Any]:
         return [_sum(os.path.join(top, path)) for path in paths]

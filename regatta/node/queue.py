@@ -12,7 +12,7 @@ import subprocess
 import time
 from typing import Any, Callable, Collection, Dict, List, Sequence, Tuple
 
-from regatta.node import rundirs, turns
+from regatta.node import holder, rundirs, turns
 from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
 
@@ -74,7 +74,6 @@ def hold(  # noqa: PLR0913 (the keys of one request)
     emit: Callable[[QueueWord], None],
     run: str,
     wanted: int,
-    program: str,
     only: Sequence[str] = (),
     seconds: float | None = None,
     nice: int = 0,
@@ -113,12 +112,18 @@ def hold(  # noqa: PLR0913 (the keys of one request)
     unit = _unit(run)
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--description=Regatta: nodes of {run}"]
     command += [f"--property={one}" for one in _CONFINED]
-    done = _run([*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)])
+    done = _run([*command, "/usr/bin/python3", "-IS", "-c", _holder(), json.dumps(asked)])
     if done.returncode:
         raise Problem(f"the queue could not be asked for nodes: {_said(done.stderr)}")
     granted = _granted(run, state, emit)
     emit(granted if cores else granted.changed(cpus={}, gpus={}))
     _keep(run, state, emit)
+
+
+def _holder() -> str:
+    """The text of the program that holds nodes."""
+    loader: Any = holder.__spec__.loader if holder.__spec__ else None
+    return str(loader.get_source(holder.__name__))
 
 
 def _words(

@@ -14,7 +14,7 @@ import stat
 import time
 from typing import IO, Any, Dict, Iterator
 
-from regatta.node import disk, manifest, rundirs
+from regatta.node import disk, manifest, rundirs, staging
 from regatta.node.problem import Problem
 from regatta_protocol.operations.releases import (
     BegunRelease,
@@ -92,6 +92,8 @@ def own(place: Place, name: str = "releases") -> str:
 def begin(place: Place, release: str, hint: str | None = None) -> BegunRelease:
     """Make an empty folder to receive a release; names older releases that rsync can link unchanged files to."""
     base = own(place)
+    if place.get("member"):
+        return BegunRelease(staging.make(place))
     clear_abandoned(base)
     incoming = os.path.join(base, f".incoming-{release}-{secrets.token_hex(4)}")
     os.mkdir(incoming, 0o755)
@@ -106,6 +108,7 @@ def _complete(base: str, name: str) -> bool:
 
 def commit(place: Place, release: str, incoming: str, expected: list[manifest.Entry]) -> CommittedRelease:
     """Prove what arrived in `incoming`, make it read-only and rename it into place."""
+    incoming = staging.taken(place, incoming, own(place))
     difference = manifest.first_difference(expected, listed(incoming))
     if difference:
         shutil.rmtree(incoming, ignore_errors=True)
@@ -181,7 +184,9 @@ def _place(place: Place, release: str, incoming: str, entries: list[manifest.Ent
 
 def abandon(place: Place, incoming: str) -> None:
     """Remove a folder that `begin` made."""
-    if os.path.basename(incoming).startswith(".incoming-"):
+    if place.get("member"):
+        staging.drop(place, incoming)
+    elif os.path.basename(incoming).startswith(".incoming-"):
         shutil.rmtree(incoming, ignore_errors=True)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regatta.errors import RegattaError
+from regatta.hosts import sources
 from regatta.provisioning import (
     archive,
     bundling,
@@ -105,6 +106,10 @@ def _hadoop(options: argparse.Namespace) -> object:
     return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
 
 
+def _gate(_: argparse.Namespace) -> object:
+    return {"program": sources.gate()}
+
+
 def _spark(options: argparse.Namespace) -> object:
     spark.check_properties(options.properties)
     if options.look:
@@ -140,6 +145,7 @@ _STEPS = {
     "unstage": _unstage,
     "bundle": _bundle,
     "fetch": _fetch,
+    "gate": _gate,
     "hadoop": _hadoop,
     "spark": _spark,
     "plan": _environment,
@@ -192,6 +198,7 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--inventory", required=True)
     step.add_argument("--host", required=True)
     steps.add_parser("reasons", help="words for what hosts said or did not say, which comes as JSON on standard input")
+    steps.add_parser("gate", help="the program that answers members on hosts")
     step = steps.add_parser("hadoop", help="download Hadoop, or look at the tarball that is given")
     step.add_argument("--sha512", required=True)
     step.add_argument("tarball")

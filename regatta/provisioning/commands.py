@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from regatta.errors import InventoryError, RegattaError, UsageError
+from regatta.errors import InventoryError, PrivilegeError, RegattaError, UsageError
 from regatta.hosts import inventories, inventory_lint, lease, login_words, sudo
 from regatta.hosts.cluster import Cluster
-from regatta.hosts.remote import Remote
+from regatta.hosts.remote import WITHOUT_SUDO, Remote
 from regatta.program import ABOUT_HOSTS, about_hosts, hint, option
 from regatta.provisioning import (
     bundling,
@@ -60,12 +60,19 @@ def run(command: str, options: Options) -> int:
             f"{chosen.name} is this machine only and needs no {command}: "
             f"'{hint('torchrun')}' and '{hint('run NAME')}' work as they are"
         )
+    refuse_member(chosen, command)
     if options.check or command in flags.UNCHANGING:
         return _carry_out(command, path, chosen, options)
     told = _confirm([node.name for node in chosen.nodes], chosen.name, options) if command == "teardown" else []
     named = f"{command} {option(node=options.node)}" if options.node else command
     with lease.held(chosen, named, options.lease == "break"):
         return _carry_out(command, path, chosen, options, told)
+
+
+def refuse_member(chosen: Cluster, command: str) -> None:
+    """Raise PrivilegeError for a command that needs sudo, where this copy is a member's."""
+    if member := next((node for node in chosen.nodes if node.member), None):
+        raise PrivilegeError(member.name, f"{command}: {WITHOUT_SUDO}")
 
 
 def _carry_out(  # noqa: PLR0911 (one a command)

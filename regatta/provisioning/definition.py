@@ -11,9 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from regatta import files
 from regatta.errors import RegattaError
-from regatta.hosts import hostkeys, openssh
+from regatta.hosts import hostkeys, limits, openssh
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.hostkeys import Pin
 from regatta.hosts.remote import Remote, ourselves
@@ -48,9 +50,30 @@ def of(cluster: Cluster, inventory: Path) -> tuple[Definition | None, list[str]]
         hosts = tuple(node.name for node in cluster.everybody)
         pins = "".join(f"{pin.text}\n" for pin in pins_of(_text(cluster.folder / "known_hosts")))
         said = (ourselves(), time.time(), metadata.version("regatta"))
-        kept = Definition(name, cluster.head.name, hosts, texts, pins, secrets.held(cluster.folder), (), *said)
+        secret = secrets.held(cluster.folder)
+        kept = Definition(name, cluster.head.name, hosts, texts, pins, secret, (), *said, for_members(cluster))
         return kept, notes
     return None, [*notes, f"{cluster.name}: its head keeps no definition for further controllers: {why}"]
+
+
+def for_members(cluster: Cluster) -> str:
+    """The inventory that people without sudo get: how hosts are reached, and where things are on them, no more."""
+    hosts = {
+        node.name: {
+            "ansible_host": node.host,
+            **({"ansible_port": node.port} if node.port else {}),
+            "cluster_address": node.cluster_address,
+            "regatta_root": node.root,
+            "regatta_state": node.state,
+            "regatta_python": node.python,
+            **limits.variables(node.limits),
+        }
+        for node in cluster.everybody
+    }
+    workers = [node.name for node in cluster.workers]
+    groups = {"head": [cluster.head.name], "workers": [name for name in hosts if name in workers]}
+    children = {group: {"hosts": dict.fromkeys(names)} for group, names in groups.items()}
+    return yaml.safe_dump({"all": {"hosts": hosts, "children": children}}, sort_keys=False, width=200)
 
 
 def _texts(inventory: Path) -> tuple[dict[str, str], list[str]]:
@@ -124,7 +147,7 @@ def _by_name(pins: Sequence[Pin]) -> dict[tuple[str, str], Pin]:
 
 def mark(kept: Definition) -> str:
     """The sum of what two copies must have alike."""
-    alike = [kept.files, sorted(kept.pins.splitlines()), kept.secrets, sorted(kept.accounts)]
+    alike = [kept.files, sorted(kept.pins.splitlines()), kept.secrets, sorted(kept.accounts), kept.member]
     return str(_sum(json.dumps(alike, sort_keys=True)))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from regatta import files
-from regatta.errors import DeclinedError, HostKeyError, RegattaError, UsageError
+from regatta.errors import DeclinedError, HostKeyError, PrivilegeError, RegattaError, UsageError
 from regatta.hosts import drafts, hostkeys, inventories, openssh, sshconfig
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.hostkeys import Pin
@@ -24,6 +24,8 @@ from regatta_protocol.operations.hosts import Definition, Member
 
 KEPT = "/etc/regatta/cluster.json"
 """Where a head keeps the definition."""
+MEMBER = "regatta_member"
+"""The variable of a login that has no sudo but for the gate."""
 _SECONDS = 30.0
 _HEAD = """\
 # Your own variables of this cluster, such as your login: they win over hosts.yml, and stay in this copy.
@@ -33,11 +35,12 @@ _IGNORED = f"secrets/\nssh_config*\n{OWN}\n{definition.NOTE}\n*{REPLACED}\n"
 
 @dataclass(frozen=True)
 class Joined:
-    """The inventory that a join has made, and the login."""
+    """The inventory that a join has made, the login, and whether that is a member's, without sudo."""
 
     folder: Path
     kept: Definition
     user: str
+    member: bool
 
 
 def join(where: str, name: str | None, key: str | None, fingerprint: str | None, parent: Path) -> Joined:
@@ -49,14 +52,14 @@ def join(where: str, name: str | None, key: str | None, fingerprint: str | None,
         _free(parent, name)
     _, variables = drafts.host(where)
     user = variables.get(drafts.USER) or drafts.login(variables[drafts.HOST])
-    way = {**variables, drafts.USER: user, drafts.KEY: key or variables.get(drafts.KEY, "")}
+    way: Mapping[str, Any] = {**variables, drafts.USER: user, drafts.KEY: key or variables.get(drafts.KEY, "")}
     files.make_folder(parent)
     with tempfile.TemporaryDirectory(dir=parent, prefix=".join-", ignore_cleanup_errors=True) as made:
         folder = Path(made)
         cluster = _alone(way, folder)
         pin = _trusted(cluster, fingerprint)
         files.write(folder / "known_hosts", f"{pin.text}\n")
-        member = _ask(cluster)
+        member, way = _ask(cluster, way)
         kept = _kept(cluster, member, hint("join", "USER@HEAD"))
         if not any((pin.kind, pin.key) == (one.kind, one.key) for one in definition.pins_of(kept.pins)):
             raise HostKeyError(
@@ -71,7 +74,7 @@ def join(where: str, name: str | None, key: str | None, fingerprint: str | None,
         new.mkdir()
         _write(new, member, kept, way, pin)
         files.put(new, parent / own)
-    return Joined(parent / own, kept, user)
+    return Joined(parent / own, kept, user, MEMBER in way)
 
 
 def _free(parent: Path, name: str) -> None:
@@ -131,7 +134,19 @@ def _known(node: Node) -> list[Pin]:
     return [pin for file in known if file.is_file() for pin in hostkeys.find(file, (name,))]
 
 
-def _ask(cluster: Cluster) -> Member:
+def _ask(cluster: Cluster, way: Mapping[str, Any]) -> tuple[Member, Mapping[str, Any]]:
+    """What the head says, and the variables of the login: a member's, where it has only the gate."""
+    try:
+        return _answer(cluster), way
+    except PrivilegeError as refused:
+        way = {**way, MEMBER: True}
+        try:
+            return _answer(_alone(way, cluster.folder)), way
+        except PrivilegeError:
+            raise refused from None
+
+
+def _answer(cluster: Cluster) -> Member:
     remote = Remote(cluster, alone=True)
     try:
         return remote.call(cluster.head, adopting.wanted())
@@ -164,7 +179,7 @@ def _write(folder: Path, member: Member, kept: Definition, way: Mapping[str, Any
     files.write(folder / "known_hosts", definition.merged(f"{pin.text}\n", kept.pins))
     files.write(folder / ".gitignore", _IGNORED)
     more = {} if folder.name == kept.name else {"vars": {"regatta_cluster": kept.name}}
-    login = {name: way[name] for name in (drafts.USER, drafts.KEY)}
+    login = {name: way[name] for name in (drafts.USER, drafts.KEY, MEMBER) if name in way}
     _own(folder, {**more, "hosts": {host: {**(way if host == kept.head else login)} for host in kept.hosts}})
     for name, text in member.held.items():
         secrets.put(folder, name, text, kept.name)

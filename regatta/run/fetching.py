@@ -151,7 +151,7 @@ class _Transfer:
     def bring(self, so_far: Callable[[int], None]) -> None:
         """Fetch, prove; what came with another content is fetched once more."""
         node, files = self._part.node, self._part.files
-        fetch = Fetch(self._remote, node, so_far)
+        fetch = Fetch(self._remote, node, so_far, self._run, self._part.shared)
         self._workers.fetches.append(fetch)
         fetch.run(self._part.source, [file.path for file in files], self._folder)
         bad = self._unlike(files)

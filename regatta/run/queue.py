@@ -13,7 +13,6 @@ from typing import Any
 from regatta.errors import RegattaError, RunError, UsageError
 from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
-from regatta.hosts import sources
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
@@ -89,18 +88,18 @@ def wanted(
     """
     workers = [node.name for node in cluster.workers]
     if not slurm:
-        return HoldNodes(plan.run, len(workers), "", tuple(workers))
+        return HoldNodes(plan.run, len(workers), tuple(workers))
     used = [node.name for node in plan.nodes if node.name in workers]
     everywhere, cards = places_itself(plan, framework, cluster), _cards(plan)
     free = [node.name for node in framework.hosts(cluster)] == workers and not cluster.left_out
     only = workers if everywhere else [] if free and (cards or not plan.cards) else used
     count, said = len(only or used), plan.options
-    program, own = sources.source("holder"), nice(said.priority)
+    own = nice(said.priority)
     if not count:
         return None
     check_cores(plan, framework, cluster)
     cores = said.cores or (_part(plan, facts) if cards and not everywhere else None)
-    asked = HoldNodes(plan.run, count, program, tuple(only), said.time_limit, own, memory=mebibytes(said))
+    asked = HoldNodes(plan.run, count, tuple(only), said.time_limit, own, memory=mebibytes(said))
     return asked.changed(ranks=len(plan.ranks), cores=cores, gpus=0 if everywhere else cards) if cores else asked
 
 
@@ -172,7 +171,7 @@ def job_of(remote: Remote, run: str) -> int | None:
 def of_all(remote: Remote, label: str, say: Callable[[str], None]) -> Turn:
     """Hold all workers. Raises RemoteError."""
     workers = tuple(node.name for node in remote.cluster.workers)
-    return Turn(remote, HoldNodes(run=label, wanted=len(workers), program=sources.source("holder"), only=workers), say)
+    return Turn(remote, HoldNodes(run=label, wanted=len(workers), only=workers), say)
 
 
 def waiting(run: str, ahead: Sequence[Entry]) -> str:

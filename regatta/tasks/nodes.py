@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from invoke.context import Context
 from invoke.exceptions import Exit
 
-from regatta.errors import RemoteError, UsageError
+from regatta.errors import PrivilegeError, RemoteError, UsageError
 from regatta.hosts import inventories, sshconfig
 from regatta.hosts.cluster import Cluster, Node
-from regatta.hosts.remote import Remote, explain
+from regatta.hosts.remote import WITHOUT_SUDO, Remote, explain
 from regatta.tasks.common import seconds, task
 from regatta.tasks.program import of_script
 from regatta.text import fit
@@ -116,6 +116,8 @@ def shell_command(remote: Remote, where: str) -> list[str]:
         return _terminal(remote, cluster.node(where), [])
     info = catalogue.find(remote, where)
     node = cluster.node(info.places.get(0, info.nodes[0].name))
+    if node.member:
+        raise PrivilegeError(node.name, WITHOUT_SUDO)
     work = shlex.quote(f"{node.state}/runs/{info.run}/work")
     inside = f'cd {work} && {{ cd -- "$(cat ../boot/below.txt)"; }} 2>/dev/null; exec bash -i'
     return _terminal(remote, node, [*([] if node.local else ["sudo", "-u", ACCOUNT]), "bash", "-c", inside])

@@ -12,7 +12,7 @@ from regatta.tasks.common import task
     positional=["head"],
     further="name",
     help={
-        "head": "[USER@]ADDRESS[:PORT] of the cluster's head, as your ssh knows it; you need sudo there",
+        "head": "[USER@]ADDRESS[:PORT] of the cluster's head, as your ssh knows it; you need sudo there, or membership",
         "name": "of the inventory, which becomes inventory/NAME (default: the cluster's)",
         "key": "path of your private key (default: what your SSH configuration says)",
         "fingerprint": "SHA256:... that the head must show: then no one is asked",
@@ -28,10 +28,12 @@ def join(c: Context, head: str, name: list[str], key: str | None = None, fingerp
     print(
         f"{made.folder}: made, {len(made.kept.hosts)} host(s), head {made.kept.head}; your login: {made.folder}/own.yml"
     )
-    if made.user not in made.kept.accounts:
+    if made.member:
+        print(f"{made.user} is a member without sudo: for runs, and nothing else (own.yml has regatta_member)")
+    elif made.user not in made.kept.accounts:
         provision = about_hosts("provision", inventory=str(made.folder))
         print(f"The firewall lets {made.user} reach Ray and HDFS through SSH once you have run '{provision}'")
-    print(f"Next: {hint('status', f'--inventory {made.folder}')}")
+    print(f"Next: {hint('runs' if made.member else 'status', f'--inventory {made.folder}')}")
     print(f"For all commands of this shell: export REGATTA_INVENTORY={made.folder.absolute()}")
 
 

@@ -6,6 +6,9 @@ from regatta_protocol.decoding import Path
 from regatta_protocol.operations.operation import Operation, Telling
 from regatta_protocol.value import Value
 
+GATE = "/etc/regatta/gate"
+"""The program that members may start by sudo, see `regatta.node.gate`."""
+
 
 class Holder(Value):
     """The holder of the lease on a cluster, its command, and for how long it has the lease."""
@@ -72,7 +75,7 @@ class Definition(Value):
     """A cluster as its head keeps it for further controllers: the files of its inventory, the pinned keys of hosts.
 
     `pins`: lines of known_hosts; `accounts`: logins of all who have provisioned; `by`, `at`, `regatta`: who has done so
-    last, when, and by which version.
+    last, when, and by which version. `member`: the inventory that people without sudo get, instead of `files`.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Definition(Value):
     by: str = ""
     at: float = 0.0
     regatta: str = ""
+    member: str = ""
 
 
 class Member(Value):

@@ -59,6 +59,15 @@ class AskSums(Operation[Sums]):
     part: Optional[str] = None
 
 
+class Sending(Value):
+    """Files of a run that a member's rsync, with these short options, gets from the gate; `part`: as in `AskLeft`."""
+
+    run: str
+    paths: Tuple[Path, ...]
+    flags: str
+    part: Optional[str] = None
+
+
 class Part(Value):
     """The part of a run or a project in the shared folder: bytes, and when it last changed (Unix time)."""
 

@@ -49,16 +49,14 @@ class QueueWord(Value):
 class HoldNodes(Telling[None, QueueWord]):
     """Hold `wanted` whole nodes (those of `only`, if any) for a run until the connection ends and the run has, too.
 
-    `program`: source of the one that holds them. `seconds`: for how long at most, where that is known. `nice`: see
-    `Entry`. `ranks` of so many `cores`: not whole nodes, but these on as many nodes. `memory`:
-    MiB that each node has for it. `gpus`: cards of each node, with that part of `ranks` and their cores; whole nodes
-    where Slurm does not know the cards.
+    `seconds`: for how long at most, where that is known. `nice`: see `Entry`. `ranks` of so many `cores`: not whole
+    nodes, but these on as many nodes. `memory`: MiB that each node has for it. `gpus`: cards of each node, with that
+    part of `ranks` and their cores; whole nodes where Slurm does not know the cards.
     """
 
     op = "queue.hold"
     run: str
     wanted: int
-    program: str
     only: Tuple[str, ...] = ()
     seconds: Optional[float] = None
     nice: int = 0

@@ -5,61 +5,17 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from clusters import Cluster, latest, read_until
+from people import REGATTA, Person, account, fingerprint
 from provisioning import play, said
 
 from lab.handle import LabHandle
-from lab.model import PROJECT
 from regatta.hosts import hostkeys
 from regatta.provisioning import secrets
-
-REGATTA = str(Path(sys.executable).parent / "regatta")
-
-
-@dataclass(frozen=True)
-class Person:
-    """A person with a home, a key and a checkout of their own, who logs in to the hosts as themselves."""
-
-    name: str
-    home: Path
-    lab: LabHandle
-
-    @property
-    def copy(self) -> Path:
-        return self.home / "inventory" / self.lab.name
-
-    def types(self, *words: str, good: bool = True) -> str:
-        """What `regatta WORDS` prints, on one line."""
-        left = {name: value for name, value in os.environ.items() if name not in ("REGATTA_INVENTORY", "CONFIRM")}
-        env = {**left, "HOME": str(self.home), "PYTHONPATH": str(self.home / "regatta")}
-        return " ".join(said([REGATTA, *words], self.home, env, good=good).split())
-
-    def joins(self, node: str, *words: str, good: bool = True) -> str:
-        key = ("--key", str(self.home / "key"))
-        return self.types("join", f"{self.name}@{self.lab.addresses[node]}", *words, *key, good=good)
-
-
-def account(lab: LabHandle, name: str, home: Path, *, sudo: bool = True) -> Person:
-    home.mkdir()
-    subprocess.run(["git", "clone", "-q", "--shared", str(PROJECT), str(home / "regatta")], check=True)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(home / "key")], check=True)
-    key = (home / "key.pub").read_text().strip()
-    rule = f"echo '{name} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/{name}" if sudo else "true"
-    for node in lab.nodes:
-        made = f"id {name} || useradd -m -s /bin/bash {name}; mkdir -p ~{name}/.ssh"
-        lab.ssh(node, f'sudo sh -c "{made}; echo {key} > ~{name}/.ssh/authorized_keys; {rule}"')
-    return Person(name, home, lab)
-
-
-def fingerprint(lab: LabHandle, node: str) -> str:
-    (pin, *_) = hostkeys.find(lab.inventory / "known_hosts", (lab.addresses[node],))
-    return pin.shown.split()[-1]
 
 
 @pytest.fixture

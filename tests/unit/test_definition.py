@@ -1,5 +1,6 @@
 """The definition of a cluster that its head keeps, and copies of it."""
 
+import json
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,9 @@ import yaml
 from regatta.errors import RegattaError, UsageError
 from regatta.hosts.cluster import Cluster, Node
 from regatta.node import definition as kept_there
-from regatta.node import layout
+from regatta.node import layout, members
 from regatta.provisioning import adopting, definition, joining, secrets
+from regatta_protocol.decoding import encode
 from regatta_protocol.operations.hosts import Definition, Member
 
 NODE = Node("n1", "n1", "10.0.0.1", False, None, None, None, (), "/opt/regatta", "/var/lib/regatta", "python")
@@ -166,3 +168,29 @@ def test_a_host_that_is_no_head_names_the_head(folder: Path) -> None:
     ):
         with pytest.raises(UsageError, match=said):
             joining._kept(cluster(folder), member, "regatta join USER@HEAD")
+
+
+def test_members_get_hosts_and_folders_and_no_secret(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets.put(folder, "ray_token", "f" * 64, "mine")
+    (folder / "group_vars/all.yml").write_text("proxy: http://user:word@host\n")
+    least = NODE.limits.changed(memory_share=0.5, processes=100)
+    whole = replace(NODE, limits=least, become="word", ssh_args=("-o", "ProxyCommand=word"), key_file="/home/ann/word")
+    made, _ = definition.of(Cluster("mine", folder, (whole, OTHER), (OTHER,), whole), folder)
+    assert made
+    (tmp_path / "kept.json").write_text(json.dumps(encode(made)))
+    monkeypatch.setattr(kept_there, "PATH", str(tmp_path / "kept.json"))
+    monkeypatch.setattr(layout, "NODE", str(tmp_path / "none"))
+    place: dict[str, object] = {"state": str(tmp_path)}
+    asked = members.RULES["cluster.member"].checked(place, adopting.wanted())
+    shown = members.RULES["cluster.member"].shown(place, kept_there.member(place, **vars(asked)))
+    told = json.dumps(encode(shown))
+    assert "f" * 64 not in told and "word" not in told and shown.kept.secrets == {} and shown.held == {}
+    hosts = yaml.safe_load(shown.kept.files["hosts.yml"])["all"]
+    assert hosts["hosts"]["n2"]["cluster_address"] == "10.0.0.2" and list(hosts["children"]["workers"]["hosts"]) == [
+        "n2"
+    ]
+    assert [hosts["hosts"]["n1"][f"regatta_run_{name}"] for name in ("memory_share", "processes")] == [0.5, 100]
+    old = Member({}, "mine", "n1", ("head",), made.changed(member=""))
+    assert members.RULES["cluster.member"].shown(place, old).kept is None

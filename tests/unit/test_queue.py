@@ -52,7 +52,7 @@ def test_a_run_that_says_its_cores_asks_for_these_on_as_many_nodes() -> None:
 
 def test_without_slurm_a_run_asks_for_all_workers() -> None:
     found = queue.wanted(made(1, CORES), registry.find("torch"), CLUSTER, {}, slurm=False)
-    assert found and (found.wanted, found.only, found.program) == (3, ("n1", "n2", "n3"), "")
+    assert found and (found.wanted, found.only) == (3, ("n1", "n2", "n3"))
 
 
 @pytest.mark.parametrize(

@@ -371,6 +371,7 @@ def main():
         gpu_files=gpu_files(gpus),
         time_service=time_service(),
         fuse=os.path.exists("/dev/fuse") or run("modprobe", "--dry-run", "--quiet", "fuse")[0] == 0,
+        gate=os.path.exists("/etc/regatta/gate"),
         has_user=has_user("regatta"),
         user_has_shell=has_shell("regatta"),
         has_relay_user=has_user("regatta-relay"),

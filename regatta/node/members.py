@@ -1,0 +1,313 @@
+"""The operations that a member may ask for, and the values that they may have: all others are refused.
+
+A member's run is a unit of the account of runs, as anyone's. What a run could do by itself as that account is allowed
+here, too; what root does for it is bound to its own folder and unit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Callable, Dict, List, NamedTuple
+
+from regatta.node import cgroup, manifest, notes, outputs, queue, rundirs, staging, supervisor
+from regatta.node.problem import Problem
+from regatta_protocol.decoding import decode
+from regatta_protocol.operations.hosts import AskMember, Definition, Member
+from regatta_protocol.operations.launch import Inspect, Inspected
+from regatta_protocol.operations.outputs import AskLeft, AskSizes, AskSums, Sending
+from regatta_protocol.operations.queue import HoldNodes, Withdraw
+from regatta_protocol.operations.releases import Abandon, BeginRelease, CommitRelease
+from regatta_protocol.operations.runs import StartRun
+from regatta_protocol.operations.transfers import CommitFile
+from regatta_protocol.run import Limits, Listing, Spec
+from regatta_protocol.states import Mode
+from regatta_protocol.value import fields
+
+Place = Dict[str, Any]
+
+PORTS = (1024, 65535)
+MOST_PORTS, MOST_NODES, MOST_FILES = 64, 4096, 4096
+MOST_LOG_BYTES = 256_000_000
+MOST_SECONDS = 10 * 366 * 86400.0
+MOST_NICE = 10_000
+AS_RUN = ["/usr/bin/setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs"]
+_FLAGS = re.compile(r"-[LtIRv]{1,5}e[0-9.]{1,8}[A-Za-z]{0,20}\Z")
+"""Of an rsync that receives files and their times, behind `e` what it can."""
+_WITHOUT_SUDO = "you are a member of this cluster without sudo, and "
+_RELEASE = re.compile(r"[0-9a-f]{16}\Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_WORD = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{0,100}\Z")
+
+
+class Rule(NamedTuple):
+    """`checked` returns what is asked as it is done, or raises Problem; `shown` what the member sees of the answer."""
+
+    checked: Callable[[Place, Any], Any] = lambda place, asked: asked
+    shown: Callable[[Place, Any], Any] = lambda place, answer: answer
+
+
+def rule(op: str) -> Rule:
+    """Return the rule of an operation. Problem for one that members have not."""
+    if op in RULES:
+        return RULES[op]
+    why = REFUSED.get(op, f"'{op}' is for those who have sudo on the hosts")
+    raise Problem(f"{_WITHOUT_SUDO}{why}. Nothing was changed")
+
+
+def _must(true: bool, said: str) -> None:
+    if not true:
+        raise Problem(f"a member may not have {said}. Nothing was changed")
+
+
+def _inside(path: str) -> bool:
+    """Whether a path is relative, in its shortest form, and leads to no folder above."""
+    return bool(path) and not path.startswith(("/", "../")) and path not in (".", "..") and _plain(path)
+
+
+def _plain(path: str) -> bool:
+    return bool(os.path.normpath(path) == path) and "\0" not in path
+
+
+def _owns(place: Place, run: str) -> bool:
+    """Whether a run is of the account that asks, by root's own note."""
+    owner = (notes.read(place, run) or {}).get("owner") if _WORD.match(run) else None
+    return bool(str(owner or "").partition(" ")[0] == place["by"])
+
+
+def _own(place: Place, asked: Any) -> Any:
+    if not _owns(place, asked.run):
+        raise Problem(f"no run '{asked.run}' of {place['by']} on this node: others' are for who has sudo")
+    return asked
+
+
+def _inspect(place: Place, asked: Inspect) -> Inspect:
+    """No patch, whose base may have links in its way: the tree is sent whole."""
+    _must(asked.release is None or bool(_RELEASE.match(asked.release)), f"the release {asked.release!r}")
+    for one in asked.data:
+        _must(bool(_SHA256.match(one.sha256)) and _file_name(one.name), f"the input file {one.name!r}")
+    key = asked.layer.key if asked.layer else None
+    _must(key is None or bool(_WORD.match(key)), f"the layer {key!r}")
+    _must(asked.layer is None or len(asked.layer.label) < 256, "so long a label of a layer")
+    ports = asked.ports
+    _must(not ports or (len(ports) == 2 and PORTS[0] <= ports[0] <= ports[1] <= PORTS[1]), f"the ports {ports}")
+    _must(0 < asked.free <= MOST_PORTS, f"{asked.free} ports")
+    if asked.asks:
+        raise Problem(_WITHOUT_SUDO + REFUSED["framework.call"])
+    _must(all(map(_PACKAGE.match, asked.apt)), f"the packages {asked.apt}")
+    return asked.changed(patch=None, hint=None)
+
+
+def _inspected(place: Place, answer: Inspected) -> Inspected:
+    return answer.changed(unfinished=tuple(run for run in answer.unfinished if _owns(place, run)))
+
+
+def _file_name(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and "/" not in name and "\0" not in name
+
+
+def _begin_release(place: Place, asked: BeginRelease) -> BeginRelease:
+    _must(bool(_RELEASE.match(asked.release)), f"the release {asked.release!r}")
+    return asked.changed(hint=None)
+
+
+def _commit_release(place: Place, asked: CommitRelease) -> CommitRelease:
+    """Its id is the hash of its entries, so that no other release can be replaced."""
+    entries = asked.expected
+    good = isinstance(entries, list) and all(
+        isinstance(one, list) and len(one) == 3 and all(isinstance(part, str) for part in one) for one in entries
+    )
+    _must(good and manifest.release_id(entries) == asked.release, "a release of another name than its content has")
+    staging.checked(place, asked.incoming)
+    return asked
+
+
+def _abandon(place: Place, asked: Abandon) -> Abandon:
+    staging.checked(place, asked.incoming)
+    return asked
+
+
+def _commit_file(place: Place, asked: CommitFile) -> CommitFile:
+    _must(bool(_SHA256.match(asked.sha256)) and _file_name(asked.name), f"the input file {asked.name!r}")
+    staging.checked(place, asked.incoming)
+    return asked
+
+
+def _start(place: Place, asked: StartRun) -> StartRun:
+    """A field without a rule has to be as by default."""
+    spec = asked.spec
+    for name, field in fields(Spec).items():
+        value = getattr(spec, name)
+        allowed = SPEC.get(name, lambda place, spec, value, default=field.default: value == default)
+        if name == "service" and value is not None:
+            raise Problem(_WITHOUT_SUDO + REFUSED["framework.call"])
+        if name == "limits" and not _limited(place, spec, value):
+            raise Problem("a member may not have a run with limits above this host's: 'regatta pull' brings its limits")
+        _must(allowed(place, spec, value), f"a run with {name} {str(value)[:80]!r}")
+    return asked
+
+
+def _limited(place: Place, spec: Spec, value: Limits) -> bool:
+    """Whether no limit is higher than the host's, by variables of the inventory or by default."""
+    host = decode(Limits, place.get("limits", {}))
+    most = int(cgroup.properties(host)["TasksMax"])
+    return (
+        value.log_bytes is not None
+        and 0 < value.log_bytes <= (host.log_bytes or MOST_LOG_BYTES)
+        and 0 < value.memory_share <= host.memory_share
+        and 0 < int(cgroup.properties(value)["TasksMax"]) <= most
+        and (value.memory is None or value.memory > 0)
+    )
+
+
+def _within_work(place: Place, spec: Spec, value: str) -> bool:
+    work = rundirs.path(place, spec.id, "work")
+    return (value == work or value.startswith(f"{work}/")) and _plain(value)
+
+
+def _word_or_none(place: Place, spec: Spec, value: str | None) -> bool:
+    return value is None or bool(_WORD.match(value))
+
+
+def _any(place: Place, spec: Spec, value: Any) -> bool:
+    """What only the account of runs reads, in the run's unit."""
+    return True
+
+
+SPEC: Dict[str, Callable[[Place, Spec, Any], bool]] = {
+    "id": lambda place, spec, value: bool(_WORD.match(value)),
+    "mode": lambda place, spec, value: value is Mode.UNIT,
+    "framework": lambda place, spec, value: bool(_WORD.match(value)),
+    "release": lambda place, spec, value: bool(_RELEASE.match(value)),
+    "env": _any,
+    "ranks": lambda place, spec, value: 0 < len(value) <= MOST_NODES,
+    "plan": lambda place, spec, value: len(value.ports) <= MOST_PORTS,
+    "limits": _limited,
+    "files": lambda place, spec, value: len(value) <= MOST_FILES and all(map(_inside, value)),
+    "cwd": _within_work,
+    "folder": lambda place, spec, value: value == "" or _inside(value),
+    "time_limit": lambda place, spec, value: value is None or 0 < value <= MOST_SECONDS,
+    "layer": _word_or_none,
+    "temporary": lambda place, spec, value: value is None or bool(supervisor.TEMPORARY.match(value)),
+    "shared": _word_or_none,
+    "project": _word_or_none,
+    "former": _word_or_none,
+    "keep": lambda place, spec, value: all(map(_inside, value)),
+    "interface_variables": _any,
+    "record": _any,
+    "expected": _any,
+    "gpus": lambda place, spec, value: len(value) <= MOST_NODES,
+    "cpus": lambda place, spec, value: len(value) <= MOST_NODES,
+}
+
+
+def _part(place: Place, asked: AskLeft | AskSums | Sending) -> bool:
+    """Whether a part of the shared folder is that of the run, or what its project keeps, as noted at its start."""
+    plan = (notes.read(place, asked.run) or {}).get("plan") or {}
+    names = {f"runs/{plan.get('shared') or asked.run}", f"projects/{plan.get('project')}"}
+    return asked.part is None or asked.part in names
+
+
+def _left(place: Place, asked: AskLeft) -> AskLeft:
+    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    return asked
+
+
+def _sums(place: Place, asked: AskSums) -> AskSums:
+    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(all(map(_inside, asked.paths)), "files of another folder")
+    return asked
+
+
+def sender(place: Place, asked: Sending, listed: str) -> List[str]:
+    """Return the rsync that sends files of a run, whose names are in the file `listed`, as the account of runs.
+
+    What it reads there a run could read, too; it writes nothing.
+    """
+    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(all(map(_inside, asked.paths)), "files of another folder")
+    _must(bool(_FLAGS.match(asked.flags)), f"rsync with {asked.flags!r}")
+    words = ["rsync", "--server", "--sender", asked.flags, "--timeout=60", "--files-from", listed, "--from0"]
+    return [*AS_RUN, *words, "--no-implied-dirs", ".", f"{outputs.source(place, asked.run, asked.part)}/"]
+
+
+def _sizes(place: Place, asked: AskSizes) -> AskSizes:
+    return asked.changed(runs=tuple(run for run in asked.runs if _owns(place, run)))
+
+
+def _listed(place: Place, answer: Listing) -> Listing:
+    return Listing(tuple(one for one in answer.runs if one.owner.partition(" ")[0] == place["by"]))
+
+
+def _hold(place: Place, asked: HoldNodes) -> HoldNodes:
+    _must(bool(_WORD.match(asked.run)), f"a run named {asked.run!r}")
+    _must(0 < asked.wanted <= MOST_NODES and all(map(_HOST.match, asked.only)), f"the nodes {asked.only}")
+    _must(asked.seconds is None or 0 < asked.seconds <= MOST_SECONDS, f"{asked.seconds} s")
+    _must(abs(asked.nice) <= MOST_NICE, f"the priority {asked.nice}")
+    counts = (asked.ranks, asked.cores or 0, (asked.memory or 0) >> 10, asked.gpus)
+    _must(all(0 <= one <= 1 << 20 for one in counts), f"{counts} ranks, cores, GiB and GPUs")
+    if any(one.run == asked.run and one.others for one in queue.listing(place).entries):
+        raise Problem(f"a run named '{asked.run}' is in the queue: choose another name")
+    return asked
+
+
+def _withdraw(place: Place, asked: Withdraw) -> Withdraw:
+    if any(one.run == asked.run and one.others for one in queue.listing(place).entries):
+        raise Problem(f"{asked.run} is no run of {place['by']}: others' are for who has sudo")
+    return asked
+
+
+def _of_member(place: Place, asked: AskMember) -> AskMember:
+    return asked.changed(keys=(), tokens=())
+
+
+def _without_secrets(place: Place, answer: Member) -> Member:
+    """The cluster and, on its head, the inventory that was made for members."""
+    kept = answer.kept
+    if kept is not None:
+        shown = {"hosts.yml": kept.member} if kept.member else {}
+        about = {name: getattr(kept, name) for name in ("name", "head", "hosts", "pins", "by", "at", "regatta")}
+        kept = Definition(**about, files=shown, secrets={}) if shown else None
+    return Member({}, answer.cluster, answer.head, answer.roles, kept)
+
+
+OWN = Rule(_own)
+RULES: Dict[str, Rule] = {
+    "cluster.member": Rule(_of_member, _without_secrets),
+    "inspect": Rule(_inspect, _inspected),
+    "release.begin": Rule(_begin_release),
+    "release.commit": Rule(_commit_release),
+    "release.abandon": Rule(_abandon),
+    "layer.base": Rule(),
+    "data.begin": Rule(),
+    "data.commit": Rule(_commit_file),
+    "run.start": Rule(_start),
+    "run.watch": OWN,
+    "run.standing": OWN,
+    "run.stop": OWN,
+    "run.finish": OWN,
+    "run.contention": OWN,
+    "run.recorded": OWN,
+    "run.account": OWN,
+    "run.left": Rule(_left),
+    "run.sizes": Rule(_sizes),
+    "run.sums": Rule(_sums),
+    "run.list": Rule(shown=_listed),
+    "queue.hold": Rule(_hold),
+    "queue.list": Rule(),
+    "queue.withdraw": Rule(_withdraw),
+}
+REFUSED = {
+    "framework.call": "Ray, Spark and HDFS take any work as one account: runs on them need sudo",
+    "layer.begin": "packages that the nodes' environment lacks have to be brought once by who has sudo: ask them to "
+    "start this run",
+    "queue.submit": "--detach needs sudo for now: leave it out",
+    "debian.install": "Debian packages are installed by who has sudo: ask them to start this run once",
+    "release.fetch": "hosts that are reached over a relay take runs only from who has sudo",
+    "data.fetch": "hosts that are reached over a relay take runs only from who has sudo",
+    "shared.parts": "old runs are deleted by who has sudo",
+    "prune": "old runs are deleted by who has sudo",
+}
+"""Why operations of runs are not for members, where a sentence says more than their name."""

@@ -1,0 +1,341 @@
+"""The gate of members, as a process that gets requests as from a member's shell; it needs root, as sudo gives it."""
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import modules
+import pytest
+from hostile import needs_root
+
+from regatta import paths
+from regatta.hosts import sources
+from regatta.node import main, manifest, members, staging
+from regatta_protocol.operations.hosts import GATE
+from regatta_protocol.operations.outputs import Sending
+from regatta_protocol.run import Spec
+from regatta_protocol.value import fields
+
+MEMBER, OTHER, RUNS = "games", "daemon", "nobody"
+ME = "0.0 (test)"
+Ask = Callable[..., dict[str, Any]]
+LIMITS = {"log_bytes": 1000, "memory_share": 0.5}
+RELEASE = "0123456789abcdef"
+
+
+def program(folder: Path) -> str:
+    """The gate, whose files are in a folder."""
+    of = f"gate.PLACE = {str(folder / 'gate.json')!r}; layout.NODE = {str(folder / 'node.json')!r}"
+    then = f"from regatta.node import gate, layout\n{of}\ngate.main({ME!r})\n"
+    return sources.program(sources.of_gate(), then).decode()
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A node's folders, which other accounts reach, with a run of the member and one of another's."""
+    top = Path(tempfile.mkdtemp(prefix="regatta-gate-", dir="/var/tmp"))
+    top.chmod(0o755)
+    place = {"root": f"{top}/root", "state": f"{top}/state", "python": sys.executable, "user": RUNS}
+    limits = {"processes": 5000}
+    (top / "gate.json").write_text(json.dumps({**place, "cluster_address": "127.0.0.1", "limits": limits}))
+    (top / "node.json").write_text('{"layout": 3}')
+    (top / "root").mkdir()
+    (top / "state/data").mkdir(parents=True)
+    for run, account in (("mine", MEMBER), ("theirs", OTHER)):
+        (top / "state/runs" / run / "work").mkdir(parents=True)
+        note = {"mode": "unit", "owner": f"{account} SHA256:x", "started": 1.0, "plan": {"project": "plums"}}
+        (top / f"state/runs/.{run}.json").write_text(json.dumps(note))
+        shutil.chown(top / "state/runs" / run, RUNS)
+    (top / "program").write_text(program(top))
+    yield top
+    shutil.rmtree(top)
+
+
+@pytest.fixture(scope="module")
+def ask(folder: Path) -> Iterator[Ask]:
+    """Asks the gate as the member; the answer's last line."""
+    env = {"SUDO_UID": str(pwd.getpwnam(MEMBER).pw_uid), "PATH": "/nowhere", "PYTHONPATH": "/nowhere"}
+    command = [sys.executable, "-IS", str(folder / "program")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=env, text=True, **pipes) as process:  # type: ignore[call-overload]
+
+        def asked(op: str, args: dict[str, Any] | None = None, place: dict[str, Any] | None = None) -> dict[str, Any]:
+            request = {"op": op, "place": {"gate": ME} if place is None else place, "args": args or {}}
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            while {"done", "error"}.isdisjoint(answer := json.loads(process.stdout.readline())):
+                pass
+            return dict(answer)
+
+        asked("run.list")  # it has begun
+        yield asked
+        process.stdin.close()
+
+
+def spec(top: Path, **more: Any) -> dict[str, Any]:
+    """The arguments of a run as controllers start it."""
+    usual = {"id": "new", "mode": "unit", "framework": "torch", "release": RELEASE, "limits": LIMITS}
+    rank = {"rank": 0, "argv": ["true"]}
+    return {"spec": {**usual, "ranks": [rank], "cwd": f"{top}/state/runs/new/work", **more}}
+
+
+def test_each_operation_is_for_members_by_a_rule_or_is_refused() -> None:
+    assert members.RULES.keys() < main.OPERATIONS.keys() and members.REFUSED.keys() < main.OPERATIONS.keys()
+    assert not members.RULES.keys() & members.REFUSED.keys()
+    page = (paths.PROJECT / "docs/explanation/security.md").read_text()
+    text = page.partition("### Members without sudo\n")[2].partition("\n#")[0]
+    shown = {
+        word for line in text.splitlines() if line.startswith("| `") for word in line.split("|")[1].split("`")[1::2]
+    }
+    assert shown == members.RULES.keys()
+
+
+def test_a_new_field_of_a_run_is_for_members_only_with_a_rule() -> None:
+    assert members.SPEC.keys() == fields(Spec).keys() - {"service"}
+
+
+def test_what_sudo_may_start_is_the_gate_that_is_installed() -> None:
+    text = (paths.PROJECT / "ansible/roles/members/vars/main.yml").read_text()
+    assert f"_members_gate: {GATE}\n" in text
+    assert f'GATE = "sudo -n {GATE} send"' in (paths.PROJECT / "regatta/hosts/rsyncssh.py").read_text()
+
+
+@needs_root
+@pytest.mark.parametrize("env", [{}, {"SUDO_UID": "0"}])
+def test_it_serves_nobody_whom_sudo_does_not_name(folder: Path, env: dict[str, str]) -> None:
+    command = [sys.executable, "-IS", str(folder / "program")]
+    done = subprocess.run(command, env=env, input="", capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "is for members of this cluster" in done.stderr
+
+
+@needs_root
+@pytest.mark.parametrize("op", sorted({*main.OPERATIONS, "run.own"} - {*members.RULES}))
+def test_all_other_operations_are_refused(ask: Ask, op: str) -> None:
+    said = ask(op)["error"]
+    assert said.startswith("you are a member of this cluster without sudo, and ") and "Nothing was changed" in said
+
+
+@needs_root
+def test_another_version_is_named(ask: Ask) -> None:
+    said = ask("run.list", place={"gate": "0.1 (old)"})["error"]
+    assert ME in said and "0.1 (old)" in said
+    assert "and you have another" in ask("run.list", place={"root": "/tmp", "state": "/tmp", "user": None})["error"]
+
+
+@needs_root
+def test_where_things_are_and_who_asks_is_not_the_requests_to_say(ask: Ask, folder: Path) -> None:
+    lies = {"gate": ME, "root": "/tmp", "state": "/tmp", "user": "root", "by": OTHER, "member": OTHER}
+    made = Path(ask("release.begin", {"release": RELEASE}, lies)["done"]["incoming"])
+    assert made.parent == folder / "root/members" and made.owner() == MEMBER and made.stat().st_mode & 0o77 == 0
+    assert ask("release.abandon", {"incoming": str(made)}, lies) == {"done": None} and not made.exists()
+
+
+@needs_root
+def test_only_runs_of_the_member_are_shown_and_touched(ask: Ask, folder: Path) -> None:
+    assert [one["id"] for one in ask("run.list")["done"]["runs"]] == ["mine"]
+    assert ask("run.sizes", {"runs": ["mine", "theirs"]})["done"]["runs"].keys() <= {"mine"}
+    more: dict[str, dict[str, Any]] = {
+        "run.stop": {"reason": "why"},
+        "run.finish": {"state": "stopped", "code": 1},
+        "run.left": {"most": 1},
+        "run.sums": {"paths": [], "size": 0},
+    }
+    own = [op for op, rule in members.RULES.items() if "run" in fields(main.declared(op)) and op[:5] != "queue"]
+    assert len(own) == 9 and all(
+        rule.checked is not members.Rule().checked for rule in map(members.RULES.get, own) if rule
+    )
+    for op in own:
+        for run in ("theirs", "none", "../runs/mine", ".mine", "mine/work", ""):
+            assert f"no run '{run}' of {MEMBER}" in ask(op, {"run": run, **more.get(op, {})})["error"]
+    assert ask("run.recorded", {"run": "mine"}) == {"done": None}
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": "../new"},
+        {"id": "a;b"},
+        {"id": "a%n"},
+        {"mode": "session"},
+        {"mode": "member"},
+        {"release": ""},
+        {"service": "ray"},
+        {"files": {"../log": ""}},
+        {"files": {"/etc/passwd": ""}},
+        {"files": {"a/../../b": ""}},
+        {"files": {"./a": ""}},
+        {"cwd": "/etc"},
+        {"cwd": ""},
+        {"folder": "../x"},
+        {"keep": ["../x"]},
+        {"keep": ["/x"]},
+        {"layer": "../x"},
+        {"temporary": "/tmp/rg-00000000/../x"},
+        {"shared": "../x"},
+        {"limits": {**LIMITS, "memory_share": 0.9}},
+        {"limits": {**LIMITS, "processes": 5001}},
+        {"limits": {"memory_share": 0.5}},
+        {"limits": {**LIMITS, "memory": -1}},
+        {"time_limit": -1.0},
+        {"time_limit": float("nan")},
+        {"plan": {"ports": list(range(1000))}},
+        {"ranks": []},
+    ],
+    ids=str,
+)
+def test_a_run_that_reaches_beyond_its_folder_or_unit_is_refused(ask: Ask, folder: Path, wrong: dict[str, Any]) -> None:
+    said = ask("run.start", spec(folder, **wrong))["error"]
+    assert "a member may not have a run with " in said or "runs on them need sudo" in said
+
+
+@needs_root
+def test_a_usual_run_passes_the_rules(ask: Ask, folder: Path) -> None:
+    assert f"release {RELEASE} is not on this node" in ask("run.start", spec(folder))["error"]
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"release": "../x"},
+        {"data": [{"sha256": "../x", "name": "a", "size": 1}]},
+        {"data": [{"sha256": "0" * 64, "name": "../a", "size": 1}]},
+        {"layer": {"key": "../x"}},
+        {"layer": {"label": "x" * 1000}},
+        {"ports": [1, 100]},
+        {"ports": [2000]},
+        {"free": 1000},
+        {"asks": {"x": "ray.service.join"}},
+        {"apt": ["-x"]},
+    ],
+    ids=str,
+)
+def test_questions_of_a_launch_are_bound(ask: Ask, wrong: dict[str, Any]) -> None:
+    said = ask("inspect", {"facts_wanted": False, **wrong})["error"]
+    assert "a member may not have " in said or "runs on them need sudo" in said
+
+
+def sent(ask: Ask, op: str, args: dict[str, Any], make: Callable[[Path], object]) -> str:
+    """A folder that the member was given, with what the member has made in it."""
+    made = Path(ask(op, args)["done"]["incoming"])
+    make(made)
+    who = pwd.getpwnam(MEMBER)
+    for path in [*made.rglob("*")]:
+        os.chown(path, who.pw_uid, who.pw_gid, follow_symlinks=False)
+    return str(made)
+
+
+@needs_root
+def test_a_release_is_roots_copy_under_the_name_of_its_content(ask: Ask, folder: Path) -> None:
+    def make(top: Path) -> None:
+        (top / "a").mkdir()
+        (top / "a/train.py").write_text("x = 1")
+        (top / "a/run.sh").write_text("exit")
+        (top / "a/run.sh").chmod(0o4755)
+        (top / "a/link").symlink_to("/etc")
+        os.link(top / "a/train.py", top / "again")
+
+    made = sent(ask, "release.begin", {"release": RELEASE}, make)
+    entries = [entry for path in manifest.walk(made) if (entry := manifest.entry(made, path))]
+    release = manifest.release_id(entries)
+    good = {"release": release, "incoming": made, "expected": entries}
+    for wrong in ({"release": RELEASE}, {"incoming": str(folder)}, {"incoming": f"{made}/a"}, {"expected": [1]}):
+        assert "error" in ask("release.commit", {**good, **wrong})
+    said = ask("release.commit", good)
+    assert "done" in said and said["done"]["ok"]
+    there = folder / "root/releases" / release
+    assert there.joinpath("a/train.py").owner() == "root" and (there / "a/link").readlink() == Path("/etc")
+    assert [there.joinpath("a", name).stat().st_mode & 0o7777 for name in ("train.py", "run.sh")] == [0o444, 0o555]
+    assert not Path(made).exists() and not any(folder.joinpath("root/releases").glob(".incoming*"))
+    assert ask("inspect", {"release": release, "facts_wanted": False})["done"]["release"]["state"] == "whole"
+    patch = {"base": release, "files": {"a/link/x": {"kind": "f", "content": "", "mtime_ns": 1}}}
+    said = ask("inspect", {"release": RELEASE, "facts_wanted": False, "patch": patch})["done"]
+    assert said["release"]["state"] == "missing" and said["begun"]["incoming"].startswith(f"{folder}/root/members/")
+
+
+@needs_root
+def test_what_a_link_in_the_members_folder_leads_to_is_not_read_by_root(ask: Ask, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root's")
+    digest = manifest.file_hash(secret)
+    args = {"sha256": digest, "name": "file"}
+    made = sent(ask, "data.begin", {"size": 1}, lambda top: (top / "file").symlink_to(secret))
+    assert not ask("data.commit", {**args, "incoming": made})["done"]["ok"] and secret.stat().st_mode & 0o777 == 0o644
+    other = sent(ask, "data.begin", {"size": 1}, lambda top: (top / "file").write_text("root's"))
+    os.chown(other, pwd.getpwnam(OTHER).pw_uid, -1)
+    assert "is no folder that" in ask("data.commit", {**args, "incoming": other})["error"]
+    good = sent(ask, "data.begin", {"size": 1}, lambda top: (top / "file").write_text("root's"))
+    for name in ("../file", "a/b", "", ".x"):
+        assert "a member may not have" in ask("data.commit", {**args, "name": name, "incoming": good})["error"]
+    assert ask("data.commit", {**args, "incoming": good})["done"]["ok"]
+
+
+@needs_root
+def test_a_tar_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    import io
+    import tarfile
+
+    from regatta.node.problem import Problem
+
+    def archive(*entries: tuple[str, bytes, str]) -> io.BytesIO:
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as tar:
+            for name, kind, where in entries:
+                one = tarfile.TarInfo(name)
+                one.type, one.linkname = kind, where
+                tar.addfile(one)
+        return io.BytesIO(made.getvalue())
+
+    for number, entries in enumerate(
+        (
+            [("../x", tarfile.REGTYPE, "")],
+            [("/x", tarfile.REGTYPE, "")],
+            [("x", tarfile.CHRTYPE, "")],
+            [("x", tarfile.LNKTYPE, "/etc/passwd")],
+        )
+    ):
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises(Problem):
+            staging.unpack(archive(*entries), str(tmp_path / str(number)))
+    (tmp_path / "links").mkdir()
+    through = archive(("a", tarfile.SYMTYPE, str(tmp_path)), ("a/new", tarfile.REGTYPE, ""))
+    with pytest.raises(OSError):
+        staging.unpack(through, str(tmp_path / "links"))
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"run": "theirs"}, {"flags": "-s"}, {"flags": "--daemon"}, {"paths": ("../x",)}, {"part": "runs/x"}]
+)
+def test_files_are_sent_of_own_runs_only_and_by_no_other_rsync(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    from regatta.node.problem import Problem
+
+    place = {"state": str(tmp_path), "by": "ann"}
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/.mine.json").write_text('{"owner": "ann", "plan": {"project": "plums"}}')
+    good = Sending("mine", ("a/b",), "-LtRe.LsfxCIvu")
+    assert members.sender(place, good, "list")[-1] == f"{tmp_path}/runs/mine/work/"
+    assert (
+        members.sender(place, good.changed(part="projects/plums"), "list")[-1] == f"{tmp_path}/shared/projects/plums/"
+    )
+    with pytest.raises(Problem):
+        members.sender(place, good.changed(**wrong), "list")
+
+
+def test_accounts_of_members_are_the_same_on_all_hosts() -> None:
+    problems = modules.load("members", "roles/members/filter_plugins/members.py").problems
+    ann, bob = "ann:x:1001:1001::/home/ann:/bin/bash", "bob:x:1002:1002::/home/bob:/bin/bash"
+    assert problems({"n1": [ann, bob], "n2": [ann, bob]}, ["ann", "students"], "students") == []
+    said = problems({"n1": [ann, bob], "n2": ["ann", bob.replace("1002", "1003", 1), "%"]}, ["ann", "x y"], "students")
+    assert "'x y' is no name" in said[0] and "n2: there is no account ann" in said[1]
+    assert "n2: there is no group students" in said[2]
+    assert "bob has different numbers (1002 on n1, 1003 on n2)" in said[3] and len(said) == 4
+    assert "of the system" in problems({"n1": ["games:x:5:60::/:/bin/sh"]}, ["games"], "")[0]

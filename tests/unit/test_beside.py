@@ -52,9 +52,8 @@ def test_both_of_two_runs_on_one_node_are_marked(remote: Remote, source: Path, t
     sign = tmp_path / "sign"
 
     def request(name: str, *args: str) -> Request:
-        return Request(
-            plan.Program.script("train.py", args), "torch", source, RunOptions(1, name, now=name == "second")
-        )
+        options = RunOptions(1, name, now=name == "second")
+        return Request(plan.Program.script("train.py", args), "torch", source, options)
 
     with Heard() as console, Session(remote.cluster, console, paths.results_dir()) as session:
         alone = session.run(request("alone"))

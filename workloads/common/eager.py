@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import MutableSequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -50,7 +51,7 @@ class _Answers(ModuleType):
 
     trace_rules = _TraceRules()
     utils = _Utils()
-    __path__: tuple[str, ...] = ()
+    __path__: MutableSequence[str] = []  # noqa: RUF012 (as `ModuleType` has it)
 
     @staticmethod
     def disable(function: Any, recursive: bool = True, *, wrapping: bool = True) -> Any:

@@ -126,7 +126,8 @@ def rows_shown(rows: int, schedule: Schedule, ranks: Ranks) -> NDArray[np.bool_]
         if shown.all():
             break
         shown[rows_of_rank(rows, epoch, schedule.seed, ranks)] = True
-    return shown.numpy()
+    made: NDArray[np.bool_] = shown.numpy()
+    return made
 
 
 def tests_of_rank(rows: int, ranks: Ranks) -> Tensor:

@@ -1,7 +1,8 @@
 """Data-parallel training of a model on tensors, by the same function under every framework.
 
-The data are whole on every host and sliced by batch. Each epoch is shuffled again over all ranks by the seed, so the
-same seed and number of ranks give the same weights, whoever started the ranks.
+The data are whole on every host, or have at least the rows that it is shown, and are sliced by batch. Each epoch is
+shuffled again over all ranks by the seed, so the same seed and number of ranks give the same weights, whoever started
+the ranks.
 """
 
 from __future__ import annotations

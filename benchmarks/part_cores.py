@@ -110,7 +110,7 @@ def run(tree: Path, commands: Sequence[Sequence[str]], address: str, words: Sequ
 
 
 def free_port() -> int:
-    """Find a port of this machine that nobody uses now."""
+    """Find a port of this machine that is free now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

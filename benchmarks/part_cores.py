@@ -80,7 +80,13 @@ def _ip(*words: str) -> None:
 def run(tree: Path, commands: Sequence[Sequence[str]], address: str, words: Sequence[str]) -> dict[str, Any]:
     """Run the workload on some hosts; gives seconds of loading and computing, bytes an exchange and the answer."""
     world = len(commands)
-    shared = {"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": 1, "LOCAL_RANK": 0, "MASTER_PORT": _free(), "OMP_NUM_THREADS": 1}
+    shared = {
+        "WORLD_SIZE": world,
+        "LOCAL_WORLD_SIZE": 1,
+        "LOCAL_RANK": 0,
+        "MASTER_PORT": free_port(),
+        "OMP_NUM_THREADS": 1,
+    }
     program = [sys.executable, "-m", "workloads.ppr", "--framework", "torch", "--undirected", *words]
     started = []
     for rank, command in enumerate(commands):
@@ -103,7 +109,8 @@ def run(tree: Path, commands: Sequence[Sequence[str]], address: str, words: Sequ
     }
 
 
-def _free() -> int:
+def free_port() -> int:
+    """Find a port of this machine that is free now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

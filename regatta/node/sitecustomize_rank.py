@@ -4,12 +4,12 @@ Ranks that torchrun starts share one pipe, and an unbuffered `print` writes its 
 other, so that two ranks' lines get mixed. Here each line is written at once, and as soon as it is complete.
 
 torch makes a quarter of a million objects that stay. Looking for garbage among them costs 0.15 s of CPU while it is
-imported and 0.35 s when Python ends, in every rank.
+imported and 0.35 s when Python ends, in every rank; numba's cost 0.1 s.
 A program without a main guard ends, see `spawn_guard`.
 torch waits 30 minutes for a peer whose link is cut; a script that says nothing gets REGATTA_PG_TIMEOUT seconds.
 A script that sets another meeting place than the given one is warned of, see `meeting`.
 Libraries of ranks share the work, see `regatta.frameworks.torch.run.torchranks`.
-All this happens when the script imports torch, which is not imported for it.
+All this happens when the script imports these, which are not imported for it.
 """
 
 from __future__ import annotations
@@ -58,5 +58,5 @@ with contextlib.suppress(ImportError):
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_torchranks").watch()
 if os.environ.get("REGATTA_PG_TIMEOUT"):
-    around = {"torch": without_garbage, "torch.distributed.distributed_c10d": limited_waiting}
+    around = {"torch": without_garbage, "numba": without_garbage, "torch.distributed.distributed_c10d": limited_waiting}
     importlib.import_module("regatta_imports").watch(around)

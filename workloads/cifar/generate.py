@@ -20,6 +20,8 @@ NOTE = "synthetic.txt"
 """The file that marks a folder of synthetic pictures."""
 COARSE = 4
 NOISE = 40
+_AT_ONCE = 64
+"""Pictures that are drawn at once: a cache has room for them."""
 
 
 @functools.cache
@@ -41,13 +43,19 @@ def drawn(numbers: np.random.Generator, count: int) -> tuple[NDArray[np.uint8], 
     """`count` pictures, uint8 (count, 3, 32, 32), and their classes, uint8 (count,)."""
     classes = numbers.integers(0, CLASSES, count, np.uint8)
     down, right = numbers.integers(0, SIDE, (2, count, 1))
+    contrast = numbers.uniform(20, 50, (count, 1, 1, 1)).astype(np.float32)
+    light = numbers.uniform(90, 160, (count, 1, 1, 1)).astype(np.float32)
     places = np.arange(SIDE)
-    rows, columns = (places + down) % SIDE, (places + right) % SIDE
-    pictures = patterns()[classes[:, None, None], :, rows[:, :, None], columns[:, None, :]].transpose(0, 3, 1, 2)
-    pictures = pictures * numbers.uniform(20, 50, (count, 1, 1, 1)).astype(np.float32)
-    pictures += numbers.uniform(90, 160, (count, 1, 1, 1)).astype(np.float32)
-    pictures += NOISE * numbers.standard_normal(pictures.shape, np.float32)
-    return pictures.clip(0, 255).astype(np.uint8), classes
+    made = np.empty((count, CHANNELS, SIDE, SIDE), np.uint8)
+    for first in range(0, count, _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        rows, columns = (places + down[some]) % SIDE, (places + right[some]) % SIDE
+        pictures = patterns()[classes[some, None, None], :, rows[:, :, None], columns[:, None, :]].transpose(0, 3, 1, 2)
+        pictures = pictures * contrast[some]
+        pictures += light[some]
+        pictures += NOISE * numbers.standard_normal(pictures.shape, np.float32)
+        made[some] = pictures.clip(0, 255).astype(np.uint8)
+    return made, classes
 
 
 def block(numbers: np.random.Generator, first: int, count: int) -> bytes:

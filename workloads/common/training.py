@@ -1,7 +1,8 @@
 """Data-parallel training of a model on tensors, by the same function under every framework.
 
-The data are whole on every host and sliced by batch. Each epoch is shuffled again over all ranks by the seed, so the
-same seed and number of ranks give the same weights, whoever started the ranks.
+The data are whole on every host, or have at least the rows that it is shown, and are sliced by batch. Each epoch is
+shuffled again over all ranks by the seed, so the same seed and number of ranks give the same weights, whoever started
+the ranks.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
-import torch._dynamo  # the first optimizer imports it, in a second: part of the start, and not of the inner loop
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from workloads.common import events, gradients, storage
+from workloads.common import eager, events, gradients, storage
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
+
+eager.without_compiler()
 
 Batch = Callable[[Tensor], "tuple[Tensor, Tensor]"]
 """Rows int64 (k,) -> the inputs (k, ...) and targets (k, ...) of these rows, ready for the model and the loss."""
@@ -114,6 +118,22 @@ def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
     """This rank's rows of an epoch in their order, int64 (rows // world,): up to world - 1 rows wait for another."""
     random = torch.Generator().manual_seed(seed * _SEED_STRIDE + epoch)
     return torch.randperm(rows, generator=random)[ranks.rank :: ranks.world][: rows // ranks.world]
+
+
+def rows_shown(rows: int, schedule: Schedule, ranks: Ranks) -> NDArray[np.bool_]:
+    """Which of the rows to train on this rank needs in any epoch of :func:`fit`, (rows,)."""
+    shown = torch.zeros(rows, dtype=torch.bool)
+    for epoch in range(schedule.epochs):
+        if shown.all():
+            break
+        shown[rows_of_rank(rows, epoch, schedule.seed, ranks)] = True
+    made: NDArray[np.bool_] = shown.numpy()
+    return made
+
+
+def tests_of_rank(rows: int, ranks: Ranks) -> Tensor:
+    """The rows of a test that are this rank's, int64."""
+    return torch.arange(ranks.rank, rows, ranks.world)
 
 
 @dataclass(frozen=True)
@@ -303,9 +323,8 @@ def evaluate(
     """
     model.eval()
     (loss_of, right_of), (batch_of, rows) = measures, test
-    mine = torch.arange(ranks.rank, rows, ranks.world)
     found = torch.zeros(2, dtype=torch.float64, device=next(model.parameters()).device)
-    for chosen in mine.split(at_once):
+    for chosen in tests_of_rank(rows, ranks).split(at_once):
         inputs, targets = batch_of(chosen)
         scores = model(inputs)
         found[0] += right_of(scores, targets).sum()

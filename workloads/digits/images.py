@@ -7,6 +7,7 @@ import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ __all__ = ["CLASSES", "HELD_OUT", "SIDE", "Found", "Images", "find", "from_files
 
 _FOUND = "found.json"
 _CHUNK = 20_000
+_DRAWN = 512
+"""Images that are drawn at once: their grids fit into a cache."""
+WHOLE = slice(None)
 
 
 @dataclass(frozen=True)
@@ -96,15 +100,23 @@ def handwritten() -> Images:
     return Images(pixels[~held_out], labels[~held_out], pixels[held_out], labels[held_out])
 
 
-def generated(count: int, seed: int) -> Images:
+def generated(
+    count: int, seed: int, rows: NDArray[Any] | slice = WHOLE, test_rows: NDArray[Any] | slice = WHOLE
+) -> Images:
     """`count` distorted handwritten digits and a sixth of that to test, from different originals.
 
-    The same `seed` makes the same images.
+    The same `seed` makes the same images. Only those of `rows` and `test_rows`, numbers or truths, are drawn; others
+    are dark.
     """
     originals = handwritten()
-    pixels, labels = _distorted(originals.pixels, originals.labels, count, seed)
-    tests = max(count // HELD_OUT, 1)
-    return Images(pixels, labels, *_distorted(originals.test_pixels, originals.test_labels, tests, seed + 1))
+    pixels, labels = _distorted(originals.pixels, originals.labels, count, seed, rows)
+    tests = tests_of(count), seed + 1, test_rows
+    return Images(pixels, labels, *_distorted(originals.test_pixels, originals.test_labels, *tests))
+
+
+def tests_of(count: int) -> int:
+    """How many generated images are to test, where `count` are to train on."""
+    return max(count // HELD_OUT, 1)
 
 
 def _handwritten_rows() -> NDArray[np.uint8]:
@@ -128,27 +140,32 @@ def _enlarge(images: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def _distorted(
-    pixels: NDArray[np.uint8], labels: NDArray[np.uint8], count: int, seed: int
+    pixels: NDArray[np.uint8], labels: NDArray[np.uint8], count: int, seed: int, rows: NDArray[Any] | slice
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Originals at random, each turned by up to 0.2 rad, sheared and scaled by up to 15 %, moved by up to 2 pixels."""
     import torch
 
     random = torch.Generator().manual_seed(seed)
     originals = torch.from_numpy(np.array(pixels)).float()[:, None]
-    made = np.empty((count, SIDE, SIDE), np.uint8)
+    made = np.zeros((count, SIDE, SIDE), np.uint8)
     classes = np.empty(count, np.uint8)
+    wanted = np.zeros(count, np.bool_)
+    wanted[rows] = True
     for start in range(0, count, _CHUNK):
         size = min(_CHUNK, count - start)
         chosen = torch.randint(len(originals), (size,), generator=random)
         angle, shear, moved_x, moved_y = (torch.rand(4, size, generator=random) * 2 - 1).unbind()
         scale = 1 + 0.15 * (torch.rand(2, size, generator=random) * 2 - 1)
         cosine, sine = torch.cos(0.2 * angle), torch.sin(0.2 * angle)
-        rows = [
+        turned = [
             torch.stack([scale[0] * cosine, 0.15 * shear - sine, moved_x / 7], 1),
             torch.stack([sine, scale[1] * cosine, moved_y / 7], 1),
         ]
-        grid = torch.nn.functional.affine_grid(torch.stack(rows, 1), [size, 1, SIDE, SIDE], align_corners=False)
-        images = torch.nn.functional.grid_sample(originals[chosen], grid, align_corners=False)[:, 0]
-        made[start : start + size] = images.round().clamp(0, 255).to(torch.uint8).numpy()
+        affine = torch.stack(turned, 1)
+        here = torch.from_numpy(np.flatnonzero(wanted[start : start + size]))
+        for some in here.split(_DRAWN):
+            grid = torch.nn.functional.affine_grid(affine[some], [len(some), 1, SIDE, SIDE], align_corners=False)
+            images = torch.nn.functional.grid_sample(originals[chosen[some]], grid, align_corners=False)[:, 0]
+            made[start + some.numpy()] = images.round().clamp(0, 255).to(torch.uint8).numpy()
         classes[start : start + size] = labels[chosen.numpy()]
     return made, classes

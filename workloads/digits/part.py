@@ -34,17 +34,21 @@ class Part:
     """One rank of the training."""
 
     def __init__(self, options: Options, ranks: Ranks) -> None:
-
         self._options, self._ranks = options, ranks
         training.use_threads_of_environment()
 
     def load(self, folder: HostFolder | None) -> None:
-        """Read or make the images, or map what another rank of this host has made of them."""
-        options = self._options
+        """Read the images, or make those that this rank needs, or map what another rank of this host has made."""
+        options, ranks = self._options, self._ranks
 
         def build() -> images.Found:
             return images.find(options.data, options.size, options.seed, options.split)
 
+        if folder is None and options.data == "generated":
+            shown = training.rows_shown(options.size, options, ranks)
+            tested = training.tests_of_rank(images.tests_of(options.size), ranks).numpy()
+            self._found = images.Found(images.generated(options.size, options.seed, shown, tested))
+            return
         if folder is None:
             self._found = build()
             return

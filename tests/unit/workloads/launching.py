@@ -65,9 +65,9 @@ def ppr(*arguments: str, **environment: str) -> Ended:
 def ranks(arguments: Sequence[str], world: int, **environment: str) -> list[Ended]:
     """Run torch ranks as Regatta's launcher does: an interpreter each, with the variables of its rank."""
     common = {
+        "LOCAL_WORLD_SIZE": str(world),
         **environment,
         "WORLD_SIZE": str(world),
-        "LOCAL_WORLD_SIZE": str(world),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
         "GLOO_SOCKET_IFNAME": "lo",

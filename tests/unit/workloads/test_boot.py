@@ -31,6 +31,17 @@ def test_torch_has_a_timeout_and_costs_no_collections(tmp_path: Path) -> None:
     assert done.stdout.split() == ["33.0", "True", "True"], done.stderr
 
 
+def test_numba_costs_no_collections(tmp_path: Path) -> None:
+    begin_as_ranks_do(tmp_path)
+    (tmp_path / "numba.py").write_text("import gc\nprint(gc.isenabled())")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "REGATTA_PG_TIMEOUT": "33"}
+    program = "import gc, numba\nprint(gc.isenabled())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["False", "True"], done.stderr
+
+
 def test_a_module_that_fails_to_load_leaves_the_collector_on(tmp_path: Path) -> None:
     begin_as_ranks_do(tmp_path)
     (tmp_path / "torch.py").write_text("raise ImportError('broken')")

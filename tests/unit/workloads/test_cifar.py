@@ -92,6 +92,12 @@ def test_generated_pictures_depend_on_the_seed_alone() -> None:
     assert one.pixels.shape == (300, 3, 32, 32) and set(one.labels.tolist()) == set(range(10))
 
 
+def test_pictures_are_the_same_however_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_blocks = pictures.generated(150, 3)
+    monkeypatch.setattr(generate, "_AT_ONCE", 1000)
+    np.testing.assert_array_equal(in_blocks.pixels, pictures.generated(150, 3).pixels)
+
+
 def test_generated_pictures_can_be_told_apart_wherever_their_pattern_lies() -> None:
     drawn = pictures.generated(600, 2)
 

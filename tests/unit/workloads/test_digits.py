@@ -16,7 +16,7 @@ from launching import PROJECT, Ended, python, ranks, weights
 from workloads.common import training
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
-from workloads.digits import idx, images, model
+from workloads.digits import idx, images, model, part
 
 pytestmark = pytest.mark.frameworks
 
@@ -88,6 +88,27 @@ def test_generated_images_depend_on_the_seed_alone() -> None:
     assert 20 < one.pixels.mean() < 60
 
 
+@pytest.mark.parametrize(("world", "epochs"), [(1, 1), (3, 1), (4, 2)])
+def test_a_rank_alone_on_its_host_draws_what_it_is_shown(world: int, epochs: int) -> None:
+    schedule = {"batch": 8, "learning_rate": 0.1, "scale_batch": None, "checkpoint": None, "checkpoint_every": 0}
+    options = part.Options(epochs=epochs, seed=3, accumulate=1, data="generated", size=1201, model="cnn", **schedule)
+    whole = images.generated(options.size, options.seed)
+    drawn = 0
+    for rank in range(world):
+        one, place = part.Part(options, Ranks(rank, world, 0, 1)), Ranks(rank, world)
+        one.load(None)
+        own = one._found.images
+        for epoch in range(epochs):
+            rows = training.rows_of_rank(options.size, epoch, options.seed, place).numpy()
+            np.testing.assert_array_equal(own.pixels[rows], whole.pixels[rows])
+        tests = training.tests_of_rank(len(whole.test_labels), place).numpy()
+        np.testing.assert_array_equal(own.test_pixels[tests], whole.test_pixels[tests])
+        np.testing.assert_array_equal(own.labels, whole.labels)
+        np.testing.assert_array_equal(own.test_labels, whole.test_labels)
+        drawn += int(own.pixels.any(axis=(1, 2)).sum())
+    assert options.size - world < drawn <= epochs * options.size
+
+
 def test_handwritten_digits_are_learned() -> None:
     run = python(*DIGITS, "--data=handwritten", "--epochs=40", "--batch=16")
     assert run.status == 0, run.err
@@ -147,8 +168,8 @@ def test_one_process_with_the_same_global_batch_learns_the_same(two: Ended) -> N
     assert alone.answer["test_loss"] == pytest.approx(two.answer["test_loss"], abs=1e-4)
 
 
-def test_a_model_that_is_tested_on_its_way_learns_the_same(two: Ended, tmp_path: Path) -> None:
-    run, _ = ranks([*DIGITS, *SMALL, "--test-every=1"], 2, TMPDIR=str(tmp_path))
+def test_a_model_that_is_tested_on_its_way_on_two_hosts_learns_the_same(two: Ended, tmp_path: Path) -> None:
+    run, _ = ranks([*DIGITS, *SMALL, "--test-every=1"], 2, TMPDIR=str(tmp_path), LOCAL_WORLD_SIZE="1")
     assert weights(run) == weights(two)
     told = [event for event in run.of("progress", 0) if event["what"] == "accuracy"]
     assert [event["done"] for event in told] == [*range(1, len(run.answer["losses"]) + 1)]

@@ -90,10 +90,15 @@ class Cluster:
         return True
 
 
+def known(cluster: Cluster, folder: Path, *words: str) -> list[dict[str, Any]]:
+    """Runs as `regatta runs --json` has them, the latest last; lines before that are about others."""
+    said = cluster.regatta(folder, "runs", "--json", *words).stdout
+    return list(json.loads(said[said.index("{\n") :])["runs"])
+
+
 def latest(cluster: Cluster, folder: Path) -> dict[str, Any]:
-    """The latest run, as `regatta runs --json` has it; lines before that are about others."""
-    said = cluster.regatta(folder, "runs", "--json").stdout
-    return dict(json.loads(said[said.index("{\n") :])["runs"][-1])
+    """The latest run."""
+    return known(cluster, folder)[-1]
 
 
 def own_package(folder: Path, name: str, script: str) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import Cluster, finish, read_until, wait_for
+from clusters import Cluster, finish, known, read_until, wait_for
 from provisioning import changed, left, logged, play, provision, teardown
 
 from lab.handle import LabHandle, read_lab
@@ -137,8 +137,7 @@ def names(cluster: Cluster, folder: Path) -> list[str]:
 def listed(cluster: Cluster, folder: Path) -> dict[str, dict[str, Any]]:
     """Ended runs by name, with records of those that no controller has followed."""
     cluster.regatta(folder, "runs")  # it writes records, and prints that
-    found = json.loads(cluster.regatta(folder, "runs", "--json").stdout)["runs"]
-    return {one["run"]: one for one in found}
+    return {one["run"]: one for one in known(cluster, folder)}
 
 
 def job(workers: int, name: str, seconds: float, fails: int = -1, *options: str) -> list[str]:
@@ -441,8 +440,7 @@ def test_many_runs_of_two_people_begin_once_and_in_turn_also_where_the_head_rebo
     queue.lab.off(head)
     queue.lab.on(head)
     wait_for(lambda: queue.regatta(own, "queue", check=False).stdout.startswith("no run holds"), 20 * count + 300)
-    said = queue.regatta(own, "runs", "--json", "--count", str(10 * count)).stdout
-    found = json.loads(said[said.index("{\n") :])["runs"]
+    found = known(queue, own, "--count", str(10 * count))
     begun = tuple(f"many-{person}" for person in people)
     many = [one for one in found if one["run"].startswith(begun)]
     numbers = {person: [one["run"] for one in many if one["run"].startswith(person)] for person in begun}

@@ -4,7 +4,7 @@ import json
 import secrets
 from pathlib import Path
 
-from clusters import Cluster, finish, read_until, wait_for
+from clusters import Cluster, finish, known, read_until, wait_for
 
 SCRIPT = """\
 import sys, time
@@ -37,7 +37,7 @@ def test_runs_take_turns_and_one_that_is_now_does_not(cluster: Cluster, tmp_path
     assert "begins" in finish(second) and finish(first)
     wait_for(lambda: line() == [], 60)
     cluster.regatta(project, "runs")  # it writes the record of the third, and prints that
-    found = {one["run"]: one for one in json.loads(cluster.regatta(project, "runs", "--json").stdout)["runs"]}
+    found = {one["run"]: one for one in known(cluster, project)}
     ended = {name: found[f"{name}-{mark}"] for name in ("first", "second", "third", "beside")}
     assert {name: one["state"] for name, one in ended.items()} == {
         "first": "cancelled",

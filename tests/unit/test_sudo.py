@@ -11,13 +11,14 @@ from invoke.context import Context
 from sshserver import Server, cluster_of, node_of, server
 
 from regatta.errors import InventoryError, PrivilegeError, UsageError
-from regatta.hosts import inventories, rsync, sudo
+from regatta.hosts import inventories, rsync, sources, sudo
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.provisioning import commands
 from regatta.provisioning.flags import Options
 from regatta.tasks import common
 from regatta.tasks.namespace import namespace
+from regatta_protocol.operations.runs import ListRuns
 
 WORD = "plum 7$x'\"%s\\n"
 ASKS = """\
@@ -187,3 +188,30 @@ def test_how_to_log_in_is_said_in_the_inventory(here: Path, words: list[str], mo
     monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "False")
     with pytest.raises(UsageError, match="ANSIBLE_HOST_KEY_CHECKING is set"):
         commands.run("provision", Options(str(here)))
+
+
+def test_a_login_without_sudo_asks_only_the_gate(sshd: Server, tmp_path: Path) -> None:
+    node = replace(node_of(sshd, tmp_path), member=True)
+    member = cluster_of(tmp_path, node)
+    remote = Remote(member)
+    assert remote.place(node) == {"gate": sources.identity()}
+    assert "--rsync-path=rsync" in rsync.over_ssh(remote, node)
+    for refused in (
+        lambda: remote.as_root(node, ["true"]),
+        lambda: rsync.over_ssh(remote, node, rsync.AS_RUN),
+        lambda: commands.refuse_member(member, "provision"),
+    ):
+        with pytest.raises(PrivilegeError, match="a member's, without sudo"):
+            refused()
+    with pytest.raises(PrivilegeError, match="is no member of this cluster there"):
+        remote.call(node, ListRuns())
+    assert sshd.commands[-1].startswith("sudo -n /etc/regatta/gate")
+    remote.close()
+
+
+@pytest.mark.parametrize(("said", "member"), [(True, True), ("yes", True), (False, False), (None, False)])
+def test_own_yml_says_that_a_login_is_a_members(tmp_path: Path, said: object, member: bool) -> None:
+    told = {"ansible_host": "n1", "cluster_address": "10.0.0.1", **({} if said is None else {"regatta_member": said})}
+    groups = {group: {"hosts": ["n1"]} for group in ("head", "workers")}
+    made = inventories.build("c", tmp_path, {"_meta": {"hostvars": {"n1": told}}, **groups})
+    assert made.head.member is member

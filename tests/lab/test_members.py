@@ -53,7 +53,7 @@ def settings(lab: LabHandle, members: list[str], group: str) -> None:
     file = lab.inventory / "group_vars/all.yml"
     file.parent.mkdir(exist_ok=True)
     off = dict.fromkeys(("hdfs_enabled", "monitoring_enabled"), False)
-    file.write_text(json.dumps({"slurm_enabled": True, "members_accounts": members, "members_group": group, **off}))
+    file.write_text(json.dumps({"members_accounts": members, "members_group": group, **off}))
 
 
 @pytest.fixture(scope="module")

@@ -143,9 +143,9 @@ def test_two_runs_at_once_that_keep_the_same_folder(project: Project) -> None:
     try:
         assert first.stdout
         assert any("going" in line for line in iter(first.stdout.readline, ""))
-        said = " ".join(project.type("torchrun", "--workers=1", "--name=second", "other.py").split())
+        said = " ".join(project.type("torchrun", "--workers=1", "--now", "--name=second", "other.py").split())
         assert "first is running and keeps out/ of this project" in said
-        none = project.type("torchrun", "--workers=1", "--name=third", "--keep=logs", "other.py")
+        none = project.type("torchrun", "--workers=1", "--now", "--name=third", "--keep=logs", "other.py")
         assert "keeps" not in none
     finally:
         project.type("cancel", "first")

@@ -5,7 +5,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from importlib import metadata, resources
+from importlib import resources
 
 from regatta import paths
 
@@ -69,6 +69,8 @@ def of_gate() -> dict[str, str]:
 def identity() -> str:
     """Name what answers members: Regatta's version, and the beginning of a hash of the sources."""
     whole = json.dumps(of_gate(), sort_keys=True)
+    from importlib import metadata  # only members need it
+
     return f"{metadata.version('regatta')} ({hashlib.sha256(whole.encode()).hexdigest()[:8]})"
 
 

@@ -414,7 +414,7 @@ def _names(nodes: str) -> Tuple[str, ...]:
 def _said(text: str) -> str:
     """What Slurm says, with what helps where its daemons do not believe each other."""
     text = text.strip()[-300:]
-    why = "; MUNGE lacks its key, or the clocks of hosts differ by minutes: 'regatta check' and 'provision' mend it"
+    why = "; MUNGE lacks its key, or the clocks of hosts differ by minutes: 'regatta check' and 'provision' help"
     return f"{text}{why}" if re.search("(?i)munge|credential|authenticat", text) else text
 
 

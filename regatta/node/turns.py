@@ -17,7 +17,7 @@ from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, QueueWord
 
 _POLL_SECONDS, _TELL_SECONDS, _BEAT_SECONDS = 0.05, 1.0, 10.0
-_ROOTS = "/run/regatta-queue"
+_OF_ROOT = "/run/regatta-queue"
 
 
 def hold(place: Dict[str, Any], emit: Callable[[QueueWord], None], run: str, nodes: Tuple[str, ...]) -> None:
@@ -113,7 +113,7 @@ def _locked(file: TextIO) -> bool:
 
 def _folder(place: Dict[str, Any]) -> str:
     """On inventory/local nothing is root's."""
-    folder = _ROOTS if place.get("user") else os.path.join(place["state"], "queue")
+    folder = _OF_ROOT if place.get("user") else os.path.join(place["state"], "queue")
     os.makedirs(folder, 0o700, exist_ok=True)
     return folder
 

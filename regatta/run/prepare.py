@@ -157,7 +157,7 @@ class Preparer:
         said, slurm = request.options, brought.answers[self._cluster.head.name].slurm
         waits = not (said.now or self.held or said.detach)
         if said.cores and not said.detach and not (waits and slurm):
-            raise UsageError("--cores needs a turn in the cluster's Slurm: leave it out, or --now and --repeats")
+            raise UsageError("--cores needs a turn in Slurm's queue: leave it out, or --now and --repeats")
         facts = {name: answer.facts for name, answer in brought.answers.items()}
         return queue.wanted(made, framework, self._cluster, facts, slurm=slurm) if waits else None
 

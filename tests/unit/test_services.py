@@ -65,7 +65,7 @@ def test_services_come_in_order_with_what_the_inventory_says_of_them(tmp_path: P
         monitoring_enabled=False,
     )
     assert order == [part.role for part in parts.every()]
-    assert verified == ["shared_folder", "ray"]
+    assert verified == ["slurm", "shared_folder", "ray"]
     assert {"role": "hdfs", "tasks": "leave"} in leave and {"role": "ray", "tasks": "teardown"} in leave
     assert ports["7000"] == "Ray (ray_gcs_port)" and "6379" not in ports and "8020" not in ports
     assert dict(packages)["shared_folder"] == ["sshfs"] and dict(packages)["prometheus"] == []

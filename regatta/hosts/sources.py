@@ -68,9 +68,9 @@ def of_gate() -> dict[str, str]:
 
 def identity() -> str:
     """Name what answers members: Regatta's version, and the beginning of a hash of the sources."""
-    whole = json.dumps(of_gate(), sort_keys=True)
     from importlib import metadata  # only members need it
 
+    whole = json.dumps(of_gate(), sort_keys=True)
     return f"{metadata.version('regatta')} ({hashlib.sha256(whole.encode()).hexdigest()[:8]})"
 
 

@@ -37,7 +37,10 @@ class Turn:
     """
 
     def __init__(self, remote: Remote, asked: HoldNodes, say: Callable[[str], None]) -> None:
-        """Wait for the nodes; `say` hears who is ahead. Raises RemoteError; Ctrl-C leaves the queue."""
+        """Wait for the nodes; `say` hears who is ahead. Raises RemoteError; Ctrl-C leaves the queue.
+
+        Raises UsageError for a command within a run, as it would wait for itself.
+        """
         self.run, self.waited = asked.run, False
         self._say, self._closed = say, False
         self._stream: Stream[None, QueueWord] = remote.stream(remote.cluster.head, asked)
@@ -59,6 +62,8 @@ class Turn:
     def _granted(self, lines: Iterator[QueueWord]) -> tuple[str, ...]:
         for word in lines:
             if word.waits:
+                if (around := os.environ.get("REGATTA_RUN_ID")) in {entry.run for entry in word.waits}:
+                    raise UsageError(f"this is a part of {around}, which holds the nodes until it ends: add --now")
                 self.waited = True
                 self._say(waiting(self.run, word.waits))
             if word.granted:

@@ -99,6 +99,16 @@ def test_many_in_turn_and_several_at_once_leave_nothing_open(cluster: Cluster, t
     assert [record.exit.state for record in cluster.records()].count("cancelled") == at_once
 
 
+def test_a_run_within_a_run_does_not_wait_for_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    around = cluster.start("job.py", ["0", "wait"], workers=1, name="around")
+    monkeypatch.setenv("REGATTA_RUN_ID", "around")
+    with pytest.raises(UsageError, match="a part of around"):
+        cluster.start("job.py", workers=1)
+    around.cancel()
+    with pytest.raises(RunFailedError, match="was cancelled"):
+        around.wait()
+
+
 def test_a_run_that_fails_has_its_code_and_a_record(cluster: Cluster) -> None:
     with pytest.raises(RunFailedError, match="exited with code 3") as error:
         cluster.run("job.py", ["3"], workers=1)

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ pytestmark = [pytest.mark.whole, pytest.mark.timeout(3600)]
 
 OLD = "46c72b4b46f254466146ccdbdab53046d5ff8f38"
 STATE = "/var/lib/regatta"
+PACKAGES = "packages"
+"""The folder of what it imports, and this environment has no more."""
 GOES_ON = """\
 import os, pathlib, time
 import torch.distributed as dist
@@ -61,7 +65,8 @@ class Earlier:
     @property
     def environment(self) -> dict[str, str]:
         """That of a person who works in that checkout."""
-        own = {"PYTHONPATH": str(self.checkout), "REGATTA_INVENTORY": str(self.lab.inventory)}
+        paths = f"{self.checkout}:{self.checkout.parent / PACKAGES}"
+        own = {"PYTHONPATH": paths, "REGATTA_INVENTORY": str(self.lab.inventory)}
         return {**os.environ, **own, "PATH": f"{BIN}:{os.environ['PATH']}"}
 
     def run(self, *words: str, folder: Path | None = None) -> str:
@@ -91,6 +96,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run(["git", "archive", OLD], cwd=PROJECT, stdout=file, check=True)
     with tarfile.open(folder / "tree.tar") as archive:
         archive.extractall(folder / "regatta", filter="data")
+    lock = re.findall(r"(?m)^([\w.-]+)==(\S+)", (folder / "regatta/requirements/controller.lock").read_text())
+    here = {one.name.lower().replace("_", "-") for one in metadata.distributions()}
+    words = ["--quiet", "--no-deps", f"--target={folder / PACKAGES}"]
+    lacking = [f"{name}=={version}" for name, version in lock if name.lower().replace("_", "-") not in here]
+    subprocess.run([sys.executable, "-m", "pip", "install", *words, *lacking], check=True)
     return folder / "regatta"
 
 

@@ -173,6 +173,7 @@ def test_all_is_carried_over_beside_a_run(earlier: Earlier, hosts: LabHandle, tm
             "home": "regatta:regatta 700",
             "ray": "regatta:regatta 777",
             ".ssh": "root:regatta 750",
+            "shared": "regatta:regatta 700",
         }
         assert named(hosts, node, "/var/lib")["regatta"] == "root:regatta 750"
         assert set(named(hosts, node, f"{STATE}/.ssh").values()) == {"root:regatta 640"}
@@ -202,7 +203,7 @@ def test_all_is_carried_over_beside_a_run(earlier: Earlier, hosts: LabHandle, tm
 
 def test_a_newer_cluster_is_left_alone(earlier: Earlier, hosts: LabHandle) -> None:
     cluster = Cluster(hosts)
-    as_root(hosts, "node1", """sed -i 's/"layout": [0-9]*/"layout": 99/' /etc/regatta/node.json""")
+    as_root(hosts, "node1", """sed -i.was 's/"layout": [0-9]*/"layout": 99/' /etc/regatta/node.json""")
     try:
         before = as_root(hosts, "node1", f"ls -lR {STATE}/runs /etc/regatta")
         for refused in (
@@ -212,7 +213,7 @@ def test_a_newer_cluster_is_left_alone(earlier: Earlier, hosts: LabHandle) -> No
             assert refused.returncode != 0 and "node1" in refused.stdout and "update this checkout" in refused.stdout
         assert as_root(hosts, "node1", f"ls -lR {STATE}/runs /etc/regatta") == before
     finally:
-        as_root(hosts, "node1", """sed -i 's/"layout": 99/"layout": 2/' /etc/regatta/node.json""")
+        as_root(hosts, "node1", "mv /etc/regatta/node.json.was /etc/regatta/node.json")
 
 
 def test_teardown_follows_nothing(earlier: Earlier, hosts: LabHandle) -> None:

@@ -179,9 +179,9 @@ def test_all_is_carried_over_beside_a_run(earlier: Earlier, hosts: LabHandle, tm
         assert named(hosts, node, "/etc/regatta")["ray_token"] == "root:regatta 640"
         kept = as_root(hosts, node, "ls -A /opt/regatta/releases")
         assert all(name in kept for name in releases[node].split())
-    assert as_root(hosts, "node1", f"cat {STATE}/home/ray_results/kept; ls {STATE}/home/.cache/regatta/prepared") == (
-        "kept\nform\n"
-    )
+    assert as_root(
+        hosts, "node1", f"cat {STATE}/home/ray_results.local/kept; ls {STATE}/home/.cache/regatta/prepared"
+    ) == ("kept\nform\n")
     provision_again(hosts)
 
     listed = cluster.fab("runs").stdout

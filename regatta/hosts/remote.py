@@ -274,8 +274,8 @@ def explain(node: Node, code: int, stderr: str, config: Path | None = None) -> R
     if node.member and "sudo:" in stderr:
         return PrivilegeError(
             name,
-            f"{where} is no member of this cluster there: whoever has sudo names the account in `members`, and runs "
-            f"'{about_hosts('provision')}'. If you have sudo, take regatta_member out of own.yml",
+            f"{where} is no member of this cluster there: whoever has sudo names the account in members_accounts, and "
+            f"runs '{about_hosts('provision')}'. If you have sudo, take regatta_member out of own.yml",
         )
     if "sudo" in stderr and _NO_PASSWORD.search(stderr):
         return PrivilegeError(

@@ -73,7 +73,7 @@ class Fetch:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock, self._stopped = threading.Lock(), False
 
-    def run(self, source: str, paths: Sequence[str], target: Path, *, anew: bool = False) -> None:
+    def run(self, source: str, paths: Sequence[str], target: Path, *, again: bool = False) -> None:
         """Bring `paths` below the node's folder `source` to the same paths below `target`, links as what they lead to.
 
         Files here of the same size and time are kept, unless all are to be fetched again; an interrupted transfer
@@ -86,14 +86,14 @@ class Fetch:
             if self._node.member:
                 json.dump({**self._of, "paths": list(paths), **self._remote.place(self._node)}, asked)
                 asked.flush()
-            self._run(source, paths, target, anew, asked.name)
+            self._run(source, paths, target, again, asked.name)
 
-    def _run(self, source: str, paths: Sequence[str], target: Path, anew: bool, asked: str) -> None:
+    def _run(self, source: str, paths: Sequence[str], target: Path, again: bool, asked: str) -> None:
         names = "-" if not self._node.member else ":the gate's"
         command = ["rsync", "-tL", f"--files-from={names}", "--from0", "--no-implied-dirs"]
         command += ["--chmod=Du+rwx,Fu+rw,F-s"]
         command += [f"--partial-dir={PARTIAL}", "--info=progress2", "--no-human-readable", "--outbuf=L", "--timeout=60"]
-        command += ["--ignore-times"] if anew else []
+        command += ["--ignore-times"] if again else []
         own = environment(self._node)
         if self._node.local:
             begin = f"{source}/"

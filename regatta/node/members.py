@@ -310,4 +310,4 @@ REFUSED = {
     "shared.parts": "old runs are deleted by who has sudo",
     "prune": "old runs are deleted by who has sudo",
 }
-"""Why operations of runs are not for members, where a sentence says more than their name."""
+"""Why members may not have operations of runs, where the name of the operation does not explain it."""

@@ -156,7 +156,7 @@ class _Transfer:
         fetch.run(self._part.source, [file.path for file in files], self._folder)
         bad = self._unlike(files)
         if bad and not self._workers.stopped.is_set():
-            fetch.run(self._part.source, [file.path for file in bad], self._folder, anew=True)
+            fetch.run(self._part.source, [file.path for file in bad], self._folder, again=True)
             for file in self._unlike(bad):
                 raise DataError(
                     f"{self._part.place}: {shown(file.path)} arrived twice with another content than it has there: "

@@ -41,8 +41,9 @@ class Person:
     def begins(self, *words: str) -> "subprocess.Popen[str]":
         """`regatta WORDS` in the background, in its own process group."""
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        command, env = [REGATTA, *words], self.environment
-        return subprocess.Popen(command, cwd=self.home, env=env, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload, no-any-return]
+        command, own = [REGATTA, *words], {"cwd": self.home, "env": self.environment, "start_new_session": True}
+        process: subprocess.Popen[str] = subprocess.Popen(command, text=True, **own, **pipes)  # type: ignore[call-overload]
+        return process
 
     def there(self, node: str, command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
         """A shell command of this person on a node."""

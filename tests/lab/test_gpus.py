@@ -98,7 +98,7 @@ def test_cards_are_seen_by_status_top_prometheus_and_ray(with_cards: Cluster, tm
 
 @pytest.mark.whole
 def test_runs_share_a_host_by_its_cards(with_cards: Cluster, tmp_path: Path) -> None:
-    """The hosts' torch has no CUDA: what describes it says another thing meanwhile."""
+    """The hosts' torch has no CUDA: its description is changed for this test."""
     cluster, folder, mark = with_cards, tmp_path / "project", secrets.token_hex(2)
     head = cluster.lab.nodes[0]
     folder.mkdir()

@@ -73,5 +73,5 @@ def _named(whole: str, command: str, flags: list[str]) -> str:
 
 
 _TOLD = re.compile(r"\bregatta ([a-z][a-z-]*)((?: --[a-z-]+ [^\s';,]+)*)")
-_OF_NODES = ("cancel", "hdfs-status", "pull", "runs-gc", "status", "sync", "up")
+_OF_NODES = ("cancel", "data-get", "data-ls", "hdfs-status", "pull", "runs-gc", "status", "sync", "up")
 """Commands about runs that nodes name (a test compares)."""

@@ -35,7 +35,8 @@ def test_no_message_names_a_program_that_may_not_have_been_typed() -> None:
     own = PROJECT / "regatta/program.py"
     found = {
         f"{path.relative_to(PROJECT)}: {text}"
-        for path in (PROJECT / "regatta").rglob("*.py")
+        for room in ("regatta", "regatta_protocol", "workloads", "ansible")
+        for path in (PROJECT / room).rglob("*.py")
         if path != own
         for text in texts(path)
         if HINT.search(text)
@@ -70,7 +71,8 @@ def test_commands_are_named_as_they_were_typed(
 def test_commands_that_nodes_name_are_known() -> None:
     words = {
         word
-        for path in (PROJECT / "regatta/node").glob("*.py")
+        for files in ("regatta/node", "regatta/frameworks/*/node", "regatta/frameworks/*/run", "workloads/common/**")
+        for path in PROJECT.glob(f"{files}/*.py")
         for word in re.findall(r"'regatta ([a-z-]+)", path.read_text())
     }
     assert words <= {*program.ABOUT_HOSTS, *program._OF_NODES} and {*program._OF_NODES} <= {*namespace.tasks}

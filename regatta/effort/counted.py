@@ -19,7 +19,7 @@ _SWITCH = re.compile(r"\{\{ *(\w+) *\| *bool *\}\}")
 
 @dataclass(frozen=True)
 class Effort:
-    """Of a workload under a framework; None: not known here.
+    """What a workload takes under a framework; null (None): not known here.
 
     `lines`: those of Regatta beyond the plain loop. `bare`: those of a program for items that is written without
     Regatta. `packages`, `bytes`: of the environment. `ports`: of its services; `ranged`: ranges besides. `steps`: what

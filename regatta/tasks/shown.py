@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import json
 
+from regatta.effort.counted import Effort
 from regatta.environment.listing import Layer
 from regatta.hdfs.status import Status as Hdfs
 from regatta.records.plain import plain
@@ -252,24 +253,6 @@ class Probe:
     figures: dict[str, dict[str, float]]
     slow: list[SlowHost]
     busy: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Effort:
-    """What a workload takes under a framework; null: not known here. See `regatta.effort.counted.Effort`."""
-
-    workload: str
-    framework: str
-    lines: int | None
-    bare: int | None
-    packages: int | None
-    bytes: int | None
-    services: list[str]
-    ports: int
-    ranged: bool
-    steps: list[str]
-    seconds: float | None
-    seen: list[str]
 
 
 @dataclass(frozen=True)

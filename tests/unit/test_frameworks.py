@@ -214,7 +214,7 @@ def test_colours_of_unknown_frameworks_are_spare_ones_and_stay() -> None:
     assert alone in theme.SPARE and found["torch"] == "#e0632a"
 
 
-OF_SERVICE = "what provisioning does for a service; its declaration will be one part"
+OF_SERVICE = "what provisioning does for a service"
 OF_BUILD = "the build of a package: variables and options of provisioning"
 A_WORD = "an English word: processes that are counted"
 TYPED = "other launchers, and their flags, that people type before a script"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""
+OF_SEVERAL = ("sweep",)
+"""Options by which a command starts several runs: a program has loops."""
 OTHER_PROGRAMS = "its variables are set by --env, and its packages come from the project's list"
 LAUNCHERS = {
     *("python", "python3", "uv", "poetry", "pdm", "conda", "ray", "spark-submit"),
@@ -201,7 +203,7 @@ def _text(given: object) -> str | None:
 
 def _checked(options: Mapping[str, Option], given: Mapping[str, Any], more: Collection[str] = ()) -> dict[str, Any]:
     """Options by name. UsageError for one that there is not, and values that they cannot have."""
-    known = {name: one for name, one in options.items() if name not in OF_CLUSTER}
+    known = {name: one for name, one in options.items() if name not in (*OF_CLUSTER, *OF_SEVERAL)}
     plain = {name: _plain(value) for name, value in given.items() if value is not None}
     if wrong := [name for name in plain if name not in known]:
         raise UsageError(f"there is no option {wrong[0]} of a run: there are {', '.join((*known, *more))}")

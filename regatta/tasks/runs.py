@@ -22,10 +22,10 @@ from regatta.options.option import typed
 from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
+from regatta.tasks import sweeping
 from regatta.tasks.common import JSON_HELP, RUN_HELP, records_dir, task, whole
 from regatta.tasks.launching import advising, command, opened, tell_of_input, tell_of_queued
 from regatta.tasks.program import of_script
-from regatta.tasks.sweeping import carry_out, named, submit
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
@@ -81,17 +81,15 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
     def asked(number: int, chosen: dict[str, str]) -> "Request":
         """The request of one run of a sweep."""
         more = [word for name, value in chosen.items() for word in (f"--{name}", value)]
-        return program(framework, words["script"], [*(line.script or []), *more], named(given, number), line.notes)
+        return program(framework, words["script"], [*(line.script or []), *more], sweeping.named(given, number), line.notes)
 
     request = None if sweep else program(framework, words["script"], line.script or [], given, line.notes)
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
-        if request is None and given.get("detach"):
-            submit(sweep, lambda number, chosen: cluster.submit(asked(number, chosen)))
-        elif request is None:
-            carry_out(cluster, sweep, lambda number, chosen: cluster.carry_out(asked(number, chosen)))
+        if request is None:
+            sweeping.start(cluster, sweep, asked, detach=bool(given.get("detach")))
         elif request.options.detach:
-            tell_of_queued(*cluster.submit(request))
+            tell_of_queued(*cluster.enqueue(request))
         else:
             kept = cluster.carry_out(request)
             cluster.console.note(

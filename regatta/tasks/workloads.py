@@ -13,13 +13,14 @@ from regatta.options import declaration
 from regatta.options.kinds import SWITCH, TEXT
 from regatta.options.option import RUN, typed
 from regatta.options.option import Option as Declared
+from regatta.tasks import sweeping
 from regatta.tasks.launching import advising, command, opened, tell_of_input, tell_of_queued
-from regatta.tasks.sweeping import carry_out, choices, named, submit
 from regatta_protocol.cards import FLAGS
 
 if TYPE_CHECKING:
     from regatta.api.cluster import Cluster
     from regatta.records.record import Record
+    from regatta.run.request import Request
     from regatta.terminal.console import Console
 
 CHECKPOINT = Declared(
@@ -91,20 +92,17 @@ def _sweep(
     cluster: "Cluster", workload: Workload, sweep: Sequence[str], own: Mapping[str, Any], given: Mapping[str, Any]
 ) -> None:
     offered = {name.replace("_", "-"): name for name in own}
-    if wrong := [name for chosen in choices(sweep)[:1] for name in chosen if name not in offered]:
+    if wrong := [name for chosen in sweeping.choices(sweep)[:1] for name in chosen if name not in offered]:
         raise UsageError(f"--sweep: {workload.name} has no option {wrong[0]}: it has {', '.join(offered)}")
 
-    def asked(number: int, chosen: Mapping[str, str]) -> dict[str, Any]:
-        """The options of one run."""
+    def asked(number: int, chosen: dict[str, str]) -> "Request":
+        """The request of one run."""
         card = workload.card.offered
         words = {offered[name]: value for name, value in chosen.items()}
         own_words = {name: _value(name, card[name], words) if name in card else words[name] for name in words}
-        return {**own, **own_words, **named(given, number)}
+        return cluster.request(workload.name, **{**own, **own_words}, **sweeping.named(given, number))
 
-    if given.get("detach"):
-        submit(sweep, lambda number, chosen: cluster.submit_workload(workload.name, **asked(number, chosen)))
-    else:
-        carry_out(cluster, sweep, lambda number, chosen: cluster.run_workload(workload.name, **asked(number, chosen)))
+    sweeping.start(cluster, sweep, asked, detach=bool(given.get("detach")))
 
 
 def _value(name: str, option: Option, words: Mapping[str, Any]) -> Value | None:

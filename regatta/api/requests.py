@@ -12,7 +12,7 @@ from regatta.environment import requirements
 from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import choice, plan, registry, table
 from regatta.hosts.cluster import Cluster
-from regatta.options import declaration
+from regatta.options import declaration, foreign
 from regatta.options.declaration import OF_RUNS, ComparisonOptions, RunOptions
 from regatta.options.option import RUN, Option, from_table
 from regatta.projects import packages, place
@@ -28,14 +28,6 @@ OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 OF_SEVERAL = ("sweep",)
 """Options by which a command starts several runs: a program has loops."""
 OTHER_PROGRAMS = "its variables are set by --env, and its packages come from the project's list"
-LAUNCHERS = {
-    *("python", "python3", "uv", "poetry", "pdm", "conda", "ray", "spark-submit"),
-    *("torchrun", "accelerate", "deepspeed", "composer", "horovodrun", "mpirun", "mpiexec", "srun"),
-}
-"""Programs that people type before their script."""
-LAUNCHING = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
-"""The beginnings of modules that are such programs."""
-SHELLS = ("bash", "sh", "zsh")
 CHECKPOINT = "checkpoint"
 """Further options of workloads with checkpoints."""
 
@@ -60,7 +52,7 @@ def module(
     framework: str, name: str, arguments: Sequence[str], given: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> Request:
     """A run of a module, as `python -m NAME` starts it; see `script`. UsageError where the tree has no such module."""
-    if name.startswith(LAUNCHING):
+    if name.startswith(foreign.MODULES):
         raise UsageError(f"Regatta starts the ranks itself: leave out '-m {name}', and begin with the script")
     here = place.of(Path.cwd())
     source = tree.read(here.tree)
@@ -226,11 +218,11 @@ def _path(root: Path, script: str) -> Path:
     path = Path(script)
     full = (path if path.is_absolute() else Path.cwd() / path).resolve()
     if not full.is_file():
-        if script in LAUNCHERS:
+        if script in foreign.LAUNCHERS:
             raise UsageError(
                 f"Regatta starts Python and the ranks itself: leave out '{script}', and begin with the script"
             )
-        if script in SHELLS:
+        if script in foreign.SHELLS:
             raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
         raise UsageError(f"there is no script {script} in {Path.cwd()}: {_meant(path)}")
     if full.suffix == ".ipynb":

@@ -80,8 +80,8 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
 
     def asked(number: int, chosen: dict[str, str]) -> "Request":
         """The request of one run of a sweep."""
-        more = [word for name, value in chosen.items() for word in (f"--{name}", value)]
-        return program(framework, words["script"], [*(line.script or []), *more], sweeping.named(given, number), line.notes)
+        arguments = [*(line.script or []), *(word for name, value in chosen.items() for word in (f"--{name}", value))]
+        return program(framework, words["script"], arguments, sweeping.named(given, number), line.notes)
 
     request = None if sweep else program(framework, words["script"], line.script or [], given, line.notes)
     with opened(**where) as cluster, advising(cluster.remote.cluster):

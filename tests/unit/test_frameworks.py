@@ -220,7 +220,6 @@ A_WORD = "an English word: processes that are counted"
 TYPED = "other launchers, and their flags, that people type before a script"
 RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
-    "api/requests.py": ({"ray", "spark", "torch"}, TYPED),
     "node/cgroup.py": ({"processes"}, A_WORD),
     "run/outcome.py": ({"processes"}, A_WORD),
     "node/notes.py": ({"ray"}, "notes of runs that an earlier Regatta started"),
@@ -236,7 +235,7 @@ MAY_NAME = {
     "provisioning/wheels.py": ({"torch"}, OF_BUILD),
     "records/record.py": ({"single"}, "records of the single process are read, whichever adapters there are"),
     "report/curves.py": ({"single"}, "a field of a chart's rows"),
-    "tasks/foreign_flags.py": ({"mpi", "ray", "spark"}, TYPED),
+    "options/foreign.py": ({"mpi", "ray", "spark", "torch"}, TYPED),
     "report/theme.py": ({*EVERY}, "presentation: colours and order of those that are known, with a default"),
     "tasks/notebook.py": ({"ray"}, "the notebook is a driver of Ray, whichever frameworks there are"),
     "tasks/services.py": ({"spark"}, "the command `spark-history`"),

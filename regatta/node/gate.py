@@ -20,14 +20,12 @@ from regatta.node import main as serving
 from regatta.node import members, staging
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
-from regatta_protocol.operations.hosts import GATE
+from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
 
 PLACE = "/etc/regatta/gate.json"
 """Where things are on this host: root's, as provisioning has written it."""
 MOST_BYTES, MOST_MEMORY = 64 << 20, 8 << 30
-SEND = "send"
-"""The one argument that there may be: to send files of a run by rsync."""
 _VARIABLES = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root", "USER": "root"}
 _UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

@@ -6,7 +6,7 @@ from typing import Any, Dict, Sequence
 
 from regatta.node import debian, facts, files, frameworks, layers, network, queue, releases, rundirs
 from regatta_protocol.operations.launch import InputFile, Inspected
-from regatta_protocol.operations.layers import LayerWish
+from regatta_protocol.operations.layers import WantedLayer
 from regatta_protocol.operations.releases import Held, Patch, ReleaseState
 
 
@@ -19,7 +19,7 @@ def inspect(  # noqa: PLR0913 (the keys of one question)
     facts_wanted: bool = True,
     versions: Sequence[str] = (),
     ports: Sequence[int] = (),
-    layer: LayerWish | None = None,
+    layer: WantedLayer | None = None,
     packages: bool = False,
     free: int = 1,
     asks: Dict[str, str] | None = None,

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Sequence
 
 from regatta.node import rights, trees
 from regatta.node.problem import Problem
-from regatta_protocol.operations.outputs import Part, SharedParts, SharedRemoved
+from regatta_protocol.operations.outputs import SharedPart, SharedParts, SharedRemoved
 from regatta_protocol.run import Spec
 
 Place = Dict[str, Any]
@@ -110,12 +110,12 @@ def parts(place: Place) -> SharedParts:
     return found
 
 
-def _sizes(top: str) -> Dict[str, Part]:
+def _sizes(top: str) -> Dict[str, SharedPart]:
     found = {}
     with contextlib.suppress(FileNotFoundError), os.scandir(top) as entries:
         for entry in entries:
             if _NAME.match(entry.name) and entry.is_dir(follow_symlinks=False):
-                found[entry.name] = Part(trees.size(entry.path), _changed(entry.path))
+                found[entry.name] = SharedPart(trees.size(entry.path), _changed(entry.path))
     return found
 
 

@@ -9,6 +9,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import about_hosts
 from regatta.provisioning import interruption, playbook
 from regatta.run import catalogue
+from regatta_protocol.states import State
 
 
 def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bool, force: bool) -> int:
@@ -30,7 +31,7 @@ def nothing_runs(remote: Remote, command: str, force: bool, *, units: Sequence[s
     if failed:
         raise NodesError("asking for runs in progress (nothing was changed)", failed)
     hit = [info for info in found if not units or set(info.adapter.units) & set(units)]
-    going = [info for info in hit if info.state == "running"]
+    going = [info for info in hit if info.state is State.RUNNING]
     names = ", ".join(info.run for info in going)
     why = f"still running: {names}; Ray restarts, which ends its runs"
     interruption.refuse_or_cancel(remote, going, why, about_hosts(command), force=force)

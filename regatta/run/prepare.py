@@ -27,7 +27,7 @@ from regatta.run import catalogue, gpus, kept_folders, naming, placement, queue,
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta_protocol.operations.launch import Inspect, Inspected
-from regatta_protocol.operations.layers import LayerWish
+from regatta_protocol.operations.layers import WantedLayer
 from regatta_protocol.operations.queue import HoldNodes
 
 LOCK = paths.PROJECT / "requirements/layers.lock"
@@ -226,7 +226,7 @@ class Preparer:
             self._services[framework.name] = known
         return known
 
-    def _asked(self, framework: Framework, layer: LayerWish | None, request: Request) -> dict[str, Inspect]:
+    def _asked(self, framework: Framework, layer: WantedLayer | None, request: Request) -> dict[str, Inspect]:
         """Return what each node is asked with the release: free ports where ranks may be, and what the service
         needs.
         """

@@ -20,7 +20,7 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.paths import PROJECT
 from regatta.report import theme
-from regatta.run import causes, walls
+from regatta.run import causes, firewall
 from regatta.run.outcome import Accounts
 from regatta_protocol.operations.services import Act, Acted, UnitState
 from regatta_protocol.run import Ended, Failure
@@ -293,8 +293,8 @@ class Walled(Remote):
     bare = ("there",)
 
     def call(self, node: Node, asked: Any, **_: Any) -> Any:
-        assert asked == Act("status", (walls.UNIT,))
-        return Acted({} if node.name in self.bare else {walls.UNIT: UnitState("active", "")})
+        assert asked == Act("status", (firewall.UNIT,))
+        return Acted({} if node.name in self.bare else {firewall.UNIT: UnitState("active", "")})
 
 
 @pytest.mark.parametrize("name", OF_TENSORFLOW)
@@ -305,9 +305,9 @@ def test_ranks_that_believe_everybody_need_a_firewall(pair: Remote, name: str) -
     hosts = Walled(replace(pair.cluster, nodes=nodes, workers=nodes, head=nodes[0]))
     assert framework.available(hosts.cluster) is None
     with pytest.raises(UsageError, match="there has no firewall"):
-        walls.check(hosts, framework)
+        firewall.check(hosts, framework)
     hosts.bare = ()
-    walls.check(hosts, framework)
+    firewall.check(hosts, framework)
 
 
 def test_tensorflow_is_refused_on_this_machine_alone(here: Path, tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_a_declaration_names_what_its_role_has(part: parts.Part) -> None:
     assert ("bundle" in said) == ("bundle" in tasks)
     assert {*said.get("ports", ())} <= {*defaults} and "main" in tasks
     written = "".join(path.read_text() for path in (ROLES / part.role).rglob("*") if path.suffix in (".j2", ".yml"))
+    assert bool(part.data) == (f"{part.role}_destroy" in defaults)
     assert all(unit.startswith("regatta-") and unit.removesuffix(".service") for unit in part.units)
     assert not part.starts or f"register: {part.role}_started" in written
 

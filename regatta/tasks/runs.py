@@ -315,13 +315,18 @@ def attach(c: Context, run: str, inventory: str | None = None) -> None:
         cluster.console.note(f"{found.id}: succeeded")
 
 
-@task(positional=["run"], help={"run": RUN_HELP})
-def why(c: Context, run: str, inventory: str | None = None) -> None:
+@task(positional=["run"], help={"run": RUN_HELP, "json": JSON_HELP})
+def why(c: Context, run: str, inventory: str | None = None, json: bool = False) -> None:
     """Say where each rank of a run stands now, and which rank the others wait for. It stops nothing."""
     from regatta.run import standing
 
-    remote = Remote(inventories.load(inventory))
-    for line in standing.why(remote, run):
+    found = standing.why(Remote(inventories.load(inventory)), run)
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.why(found))
+        return
+    for line in found.lines():
         print(line, flush=True)
 
 

@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from invoke.context import Context
@@ -200,7 +199,9 @@ def top(
     with contextlib.suppress(KeyboardInterrupt), watching.Watch(remote, every) as watch:
         watch.wait(FIRST_SECONDS + every)
         if json:
-            print(dumps(watching.as_json(watch.nodes()), indent=1))
+            from regatta.tasks import shown
+
+            shown.say(shown.top(watch.nodes()))
         elif once or not sys.stdout.isatty():
             _print_top(remote, watch)
             while not once:

@@ -11,13 +11,16 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from regatta.node import holder, rundirs, runs
 from regatta.node.queue import OWNER
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.runs import StartRun
 from regatta_protocol.states import Mode, State
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 POLL_SECONDS = 0.25
 
@@ -44,7 +47,8 @@ def main(what: str, asked: str) -> None:
         sys.exit(1)
     if start is None:
         return
-    place, run = {**said["nodes"][own]["place"], "by": os.environ.get(OWNER)}, start.spec.id
+    place: Place = said["nodes"][own]["place"]
+    place["by"], run = os.environ.get(OWNER), start.spec.id
     if what == "stop":
         _stop(place, run, "the run ended on another node")
         return
@@ -103,7 +107,7 @@ def _log(text: str) -> None:
     subprocess.run(["logger", "--tag=regatta-queue", text], check=False)
 
 
-def _stop(place: dict[str, object], run: str, reason: str) -> None:
+def _stop(place: Place, run: str, reason: str) -> None:
     if rundirs.there(place, run):
         runs.stop(place, run, reason)
 

@@ -7,11 +7,13 @@ import fcntl
 import socket
 import struct
 import time
-from typing import Any, Collection, Dict
+from typing import TYPE_CHECKING, Collection
 
 from regatta.node.problem import Problem
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 SIOCGIFADDR = 0x8915
 

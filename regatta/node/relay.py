@@ -9,14 +9,16 @@ import pwd
 import shlex
 import shutil
 import subprocess
-from typing import Any, Dict, List
+from typing import TYPE_CHECKING, List
 
 from regatta.node import manifest, releases
 from regatta.node.problem import Problem
 from regatta_protocol.operations.releases import BegunRelease, CommittedRelease
 from regatta_protocol.operations.transfers import CachePlace
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 USER, RELAY = "regatta", "regatta-relay"
 """The account of runs, and the one that serves the relay: it reads what runs read, and no run is that account."""
 STALLED_SECONDS = 60

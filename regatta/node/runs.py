@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence
 
 from regatta.node import (
     cgroup,
@@ -38,7 +38,9 @@ from regatta_protocol.operations.runs import Account, Watched
 from regatta_protocol.run import Begun, Ended, Finished, Kept, RankName, Spec, Started
 from regatta_protocol.states import Mode, State
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 Emit = Callable[[Watched], None]
 
 POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
@@ -112,8 +114,8 @@ def _claim(place: Place, spec: Spec, folder: str) -> None:
 
 def _give(place: Place, folder: str) -> None:
     """The folder, in one that root owns, is the run's from here on."""
-    if os.geteuid() == 0 and place.get("user"):
-        owner = pwd.getpwnam(place["user"])
+    if os.geteuid() == 0 and (user := place.get("user")):
+        owner = pwd.getpwnam(user)
         os.chown(folder, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
 
 

@@ -10,14 +10,16 @@ import contextlib
 import os
 import re
 import time
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Dict, List, Sequence
 
 from regatta.node import rights, trees
 from regatta.node.problem import Problem
 from regatta_protocol.operations.outputs import SharedPart, SharedParts, SharedRemoved
 from regatta_protocol.run import Spec
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 RUNS, PROJECTS, RESULTS = "runs", "projects", "ray_results"
 LIST_SECONDS = 100.0

@@ -143,7 +143,12 @@ def test_bash_completes_commands_and_flags(tmp_path: Path) -> None:
     assert {"logs", "teardown", "completion"} <= {*completion.candidates([""])}
     assert completion.candidates(["verify", "--l"]) == ["--lease"]
     assert completion.candidates(["runs", "--jso", "--fai"]) == ["--failed"]
-    assert "ppr" in completion.candidates(["run", "p"])
+    assert "ppr" in completion.candidates(["run", "p"]) and "ppr" not in completion.candidates(["run", "ppr", ""])
+    assert completion.candidates(["run", "ppr", "--worke"]) == ["--workers"]
+    assert completion.candidates(["torchrun", "--priority", ""]) == ["high", "low", "normal"]
+    assert completion.candidates(["run", "ppr", "--framework", "spa"]) == ["spark"]
+    assert "csr" in completion.candidates(["run", "ppr", "--engine", ""])
+    assert "smoke" in completion.candidates(["bench", "s"]) and completion.candidates(["help", "log"]) == ["logs"]
     with pytest.raises(UsageError, match=r"bash\|zsh\|fish"):
         completion.said(["tcsh"])
 

@@ -104,7 +104,7 @@ class SubmitRun(Operation[Submitted]):
 
 
 class Candidate(Value):
-    """A node that a run without a controller may be granted: hosts of one `kind` may stand for each other."""
+    """A node that a run without a controller may be granted: hosts of one `kind` are alike."""
 
     kind: int
     facts: Dict[str, Any]
@@ -115,7 +115,7 @@ class Carried(Value):
     """What the script of such a run brings to each node.
 
     `forms`: by the kinds of the nodes that are granted, with commas between, the request `run.start` of each (None: it
-    gets no rank), as JSON. In it `token` and a number stand for names and addresses, and numbers for `files`. `shares`:
+    gets no rank), as JSON. In it `token` with a number replaces names and addresses, and a number the `files`. `shares`:
     it has parts of its nodes.
     """
 

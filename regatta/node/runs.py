@@ -19,7 +19,6 @@ from regatta.node import (
     environments,
     frameworks,
     layers,
-    network,
     notes,
     outputs,
     releases,
@@ -33,6 +32,7 @@ from regatta.node import (
     working,
 )
 from regatta.node.problem import Problem
+from regatta_protocol import interfaces
 from regatta_protocol.decoding import encode, fitting
 from regatta_protocol.operations.runs import Account, Watched
 from regatta_protocol.run import Begun, Ended, Finished, Kept, RankName, Spec, Started
@@ -95,7 +95,7 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Sta
             notes.remove(place, run)
             raise
     others, used = contention.strangers(), energy.counters()
-    interface = network.interface(place["cluster_address"])
+    interface = interfaces.interface(place["cluster_address"])
     return Started(folder, interface, others, used, without, place.get("by") or "")
 
 
@@ -167,7 +167,7 @@ def _prepare(
 
 def _begun(place: Place, asked: Spec, scratch: str, joined: Dict[str, Any] | None) -> Begun:
     """The spec with what is known of this node now. The run stays with the environment of its start."""
-    name = network.interface(place["cluster_address"])
+    name = interfaces.interface(place["cluster_address"])
     kept = {**vars(asked), "files": {}, "env": _environment(place, asked, scratch, name)}
     kept["ranks"] = tuple(rank.changed(argv=_resolved(place, rank.argv)) for rank in asked.ranks)
     found: Dict[str, Any] = {"network": {"interface": name, "at_start": usage.network(name)}, "joined": joined}

@@ -115,8 +115,8 @@ class Carried(Value):
     """What the script of such a run brings to each node.
 
     `forms`: by the kinds of the nodes that are granted, with commas between, the request `run.start` of each (None: it
-    gets no rank), as JSON. In it `token` with a number replaces names and addresses, and a number the `files`. `shares`:
-    it has parts of its nodes.
+    gets no rank), as JSON. In it `token` with a number replaces names and addresses, and a number the `files`.
+    `shares`: it has parts of its nodes.
     """
 
     token: str

@@ -9,17 +9,15 @@ from pathlib import Path
 from regatta.errors import RegattaError
 from regatta.hosts import sources
 from regatta.provisioning import (
+    access,
     archive,
     bundling,
     hadoop,
     locks,
-    login,
-    preflight,
     relay,
     secrets,
     spark,
     torchlock,
-    ways,
     wheels,
 )
 from regatta.provisioning.bundle import Archive
@@ -54,16 +52,16 @@ def _secrets(options: argparse.Namespace) -> object:
 
 
 def _reasons(_: argparse.Namespace) -> object:
-    return {"reasons": preflight.reasons(json.load(sys.stdin))}
+    return {"reasons": access.reasons(json.load(sys.stdin))}
 
 
 def _login(options: argparse.Namespace) -> object:
-    login.check(options.inventory, options.host)
+    access.new_login(options.inventory, options.host)
     return {"changed": False}
 
 
 def _ways(options: argparse.Namespace) -> object:
-    return {"problems": ways.check(options.inventory, json.load(sys.stdin))}
+    return {"problems": access.problems(options.inventory, json.load(sys.stdin))}
 
 
 def _send(options: argparse.Namespace) -> object:

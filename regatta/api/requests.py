@@ -13,7 +13,7 @@ from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import choice, plan, registry, table
 from regatta.hosts.cluster import Cluster
 from regatta.options import declaration, foreign
-from regatta.options.declaration import OF_RUNS, ComparisonOptions, RunOptions
+from regatta.options.declaration import CHECKPOINT, OF_RUNS, ComparisonOptions, RunOptions
 from regatta.options.option import RUN, Option, from_table
 from regatta.projects import packages, place
 from regatta.release import tree
@@ -28,8 +28,6 @@ OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 OF_SEVERAL = ("sweep",)
 """Options by which a command starts several runs: a program has loops."""
 OTHER_PROGRAMS = "its variables are set by --env, and its packages come from the project's list"
-CHECKPOINT = "checkpoint"
-"""Further options of workloads with checkpoints."""
 
 
 def script(
@@ -147,7 +145,11 @@ def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]
 
     found = discovery.find(name, Path.cwd())
     card = found.card
-    offered = {*card.offered, *([card.input.option] if card.input else []), *([CHECKPOINT] if card.checkpoints else [])}
+    offered = {
+        *card.offered,
+        *([card.input.option] if card.input else []),
+        *([CHECKPOINT.name] if card.checkpoints else []),
+    }
     own = {name: value for name, value in given.items() if name in offered}
     known = declaration.of(RUN, checkpoints=card.checkpoints)
     read = _checked(known, {name: value for name, value in given.items() if name not in own}, more=offered)
@@ -157,7 +159,7 @@ def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]
         found,
         {name: value for name in card.offered if (value := _value(card, name, own.get(name))) is not None},
         _text(own.get(card.input.option)) if card.input else None,
-        _text(own.get(CHECKPOINT)),
+        _text(own.get(CHECKPOINT.name)),
         options.restarts,
         options.elastic,
     )

@@ -10,6 +10,7 @@ from regatta.cards.card import Option, Value, Workload
 from regatta.errors import CardError, UsageError
 from regatta.frameworks import table
 from regatta.options import declaration
+from regatta.options.declaration import CHECKPOINT
 from regatta.options.kinds import SWITCH, TEXT
 from regatta.options.option import RUN, typed
 from regatta.options.option import Option as Declared
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from regatta.records.record import Record
     from regatta.run.request import Request
     from regatta.terminal.console import Console
-
-CHECKPOINT = Declared(
-    "where rank 0 keeps its state after each epoch, to continue from; hdfs:// and s3:// too; {run} is the run's id"
-)
 
 
 def tasks() -> list[Any]:
@@ -52,7 +49,7 @@ def _made(workload: Workload) -> Any:
         **of_runs,
         "framework": replace(of_runs["framework"], help=f"{names} (default {compared})"),
         **{name: _flag(option) for name, option in options.items()},
-        **({"checkpoint": CHECKPOINT} if card.checkpoints else {}),
+        **({CHECKPOINT.name: CHECKPOINT} if card.checkpoints else {}),
     }
     if card.input and card.input.default:
         own = flags[card.input.option]
@@ -76,7 +73,7 @@ def _run(workload: Workload, words: Mapping[str, Any]) -> None:
     where = {name: given.pop(name) for name in OF_CLUSTER if name in given}
     shown = given.pop("json", None)
     own = {name: _value(name, option, words) for name, option in card.offered.items()}
-    own |= {name: words.get(name) for name in (*([card.input.option] if card.input else []), "checkpoint")}
+    own |= {name: words.get(name) for name in (*([card.input.option] if card.input else []), CHECKPOINT.name)}
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
         if sweep := given.pop("sweep", ()):

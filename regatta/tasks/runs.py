@@ -261,6 +261,7 @@ def _day(part: "SharedFolder") -> str:
         "follow": "then print what comes, until the run ends; Ctrl-C does not stop the run",
         "tail": "of each node only so many of the last lines",
         "rank": "only lines of this rank, or of 'driver'",
+        "json": "a JSON object for each line (schema: regatta/tasks/schemas/)",
     },
 )
 def logs(
@@ -270,6 +271,7 @@ def logs(
     follow: bool = False,
     tail: str | None = None,
     rank: str | None = None,
+    json: bool = False,
 ) -> None:
     """Print what a run has printed so far."""
     from regatta.terminal.console import label
@@ -281,7 +283,14 @@ def logs(
 
     def show(lines: "Iterable[Line]") -> None:
         for line in lines:
-            print(f"{label(line.node, line.rank)} | {clean(line.text)}", flush=follow)
+            print(text(line), flush=follow)
+
+    def text(line: "Line") -> str:
+        if json:
+            from regatta.tasks import shown
+
+            return shown.line(line)
+        return f"{label(line.node, line.rank)} | {clean(line.text)}"
 
     def chosen(lines: "Iterable[Line]") -> "Iterator[Line]":
         return (line for line in lines if wanted is None or line.rank == wanted)

@@ -16,6 +16,7 @@ from regatta.terminal.top import Rates
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from regatta.api import run as api
     from regatta.bench import findings
     from regatta.records import answers
     from regatta.records.record import Record
@@ -307,6 +308,15 @@ class Why:
 
 
 @dataclass(frozen=True)
+class LogLine:
+    """A line of `regatta logs RUN --json`: `rank` is -1 for a driver, and null where it is not known."""
+
+    node: str
+    rank: int | None
+    text: str
+
+
+@dataclass(frozen=True)
 class Sealed:
     """`regatta results-verify FILE --json`; `missing`: sentences on lost records, `answers`: what the runs say."""
 
@@ -332,12 +342,13 @@ TYPES: "Mapping[str, Any]" = {
     "diff": Diff,
     "data-ls": HdfsFiles,
     "hdfs-status": Hdfs,
+    "logs": LogLine,
     "results-verify": Sealed,
     "status": Status,
     "top": list[Watched],
     "why": Why,
 }
-"""By command. `show --json` is the record, with the record's schema."""
+"""By command, of `logs` each line. `show --json` is the record, with the record's schema."""
 
 
 def schemas() -> "dict[str, dict[str, Any]]":
@@ -371,6 +382,11 @@ def top(nodes: "Sequence[Seen]") -> list[Watched]:
         Watched(one.node.name, one.error or None, one.rates, None if one.sample is None else {**one.sample})
         for one in nodes
     ]
+
+
+def line(said: "api.Line") -> str:
+    """Return a line of a log as JSON."""
+    return plain_json.dumps(plain(LogLine(said.node, said.rank, said.text)))
 
 
 def why(found: "standing.Why") -> Why:

@@ -96,6 +96,8 @@ def test_a_real_run_has_its_progress_and_is_listed_once(here: Path, source: Path
     assert [line.split()[0] for line in text.splitlines()] == ["run", "broken"]
     code, text = fab("ls", "mine", "--json", inventory=here)
     assert code == 0 and msgspec.json.decode(text, type=shown.Files).run == "mine", text
+    code, text = fab("logs", "mine", "--json", "--tail", "1", "--rank", "0", inventory=here)
+    assert code == 0 and msgspec.json.decode(text, type=shown.TYPES["logs"]).rank == 0, text
     code, text = fab("show", "broken")
     assert code == 0, text
     assert "exit code 7" in text or "exit status 7" in text or "7" in text.partition("failure")[2].splitlines()[0]

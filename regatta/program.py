@@ -15,7 +15,7 @@ ABOUT_HOSTS = {
     "add-node": "make a host that was added to the inventory a member",
     "remove-node": "move a node's data away, then remove its services",
     "forget": "drop the pinned host key of a node, and pin the one it shows now",
-    "rotate-secrets": "a new token for Ray and a new key between the nodes, everywhere",
+    "rotate-secrets": "new secrets of all services and new keys between the nodes, everywhere",
     "support-bundle": "one archive with versions, states, logs and configuration of all nodes, without secrets",
     "rebuild": "provision a host that was installed again: asks for its new host key, its data comes from the others",
     "rollback": "back to the Python environment that was there before",

@@ -1,4 +1,4 @@
-"""`make rotate-secrets`: a new token for Ray and a new key between the nodes, on every node and here."""
+"""`make rotate-secrets`: new secrets of all services and new keys between the nodes, on every node and here."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -205,7 +205,9 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--secret", default="", help="name of its file; '': no secret of Regatta's is needed")
     step.add_argument("--look", action="store_true", help="only say which archive, and whether the secret is missing")
     step.add_argument("--properties", default="", help="file of the user's own with secret properties of drivers")
-    _of_secrets(steps.add_parser("secrets", help="make the cluster's keys and the services' tokens where they are missing"))
+    _of_secrets(
+        steps.add_parser("secrets", help="make the cluster's keys and the services' tokens where they are missing")
+    )
     return parser
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import json
 
-from regatta.effort.counted import Effort
+from regatta.effort.effort import Effort
 from regatta.environment.listing import Layer
 from regatta.hdfs.status import Status as Hdfs
 from regatta.records.plain import plain
-from regatta.run import standing
 from regatta.terminal.top import Rates
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from regatta.records.record import Record
     from regatta.report import sealed as sealing
     from regatta.report.listing import Line
+    from regatta.run import standing
     from regatta.run.outputs import NodeOutput
     from regatta.terminal.top import Seen
     from regatta_protocol.operations.queue import Entry
@@ -391,6 +391,8 @@ def line(said: "api.Line") -> str:
 
 def why(found: "standing.Why") -> Why:
     """Return where a run stands."""
+    from regatta.run import standing
+
     processes = [
         Process(
             one.node,

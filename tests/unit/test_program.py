@@ -44,6 +44,20 @@ def test_no_message_names_a_program_that_may_not_have_been_typed() -> None:
     assert not found
 
 
+def test_messages_of_the_controller_ask_what_was_typed() -> None:
+    """What nodes and roles say of commands is told again as it is typed here; the controller's own is made by hints."""
+    commands = "|".join({*program.ABOUT_HOSTS, *namespace.tasks, "run"})
+    named = re.compile(rf"\bregatta (?:{commands})\b")
+    found = {
+        path.relative_to(PROJECT / "regatta").as_posix()
+        for path in (PROJECT / "regatta").rglob("*.py")
+        if not re.search(r"/(node|run)/.*", path.as_posix().partition("/frameworks/")[2]) and path.parent.name != "node"
+        for text in texts(path)
+        if SHOWN not in str(path) and named.search(text)
+    }
+    assert found == {"effort/counted.py", "hosts/drafts.py"}, "steps in a table of docs, the first line of an inventory"
+
+
 @pytest.mark.parametrize(
     ("typed", "named", "about"),
     [

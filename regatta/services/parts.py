@@ -25,6 +25,7 @@ FIELDS = {
     "packages": "Debian packages that this host needs; `one|other`: either",
     "known_packages": "patterns of all that these may be, for a teardown that finds no note of what was installed",
     "unstarted": "packages whose own unit is kept from starting",
+    "java_names": "whether it needs names of hosts that Java accepts",
     "java_home": "the variable that names a Java where no package has one",
     "javas": "the Java that it names here, as variable and home, oldest, newest",
     "accounts": "its accounts, which may connect to guarded ports; `tasks/account.yml` makes them before the firewall",

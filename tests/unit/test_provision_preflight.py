@@ -86,10 +86,10 @@ def test_two_names_of_one_machine_are_named_once() -> None:
 
 
 def test_a_name_that_java_refuses() -> None:
-    limits = {**LIMITS, "java_names": True}
+    limits = {**LIMITS, "java_names": ["hdfs"]}
     said = report({"gpu_head": host()}, {"head": ["gpu_head"], "workers": ["gpu_head"]}, limits, {}, NOW)["problems"]
     assert len(said) == 1 and said[0].startswith("gpu_head: ") and "gpu-head" in said[0] and "hdfs_enabled" in said[0]
-    limits["java_names"] = False
+    limits["java_names"] = []
     assert not report({"gpu_head": host()}, {"head": ["gpu_head"], "workers": ["gpu_head"]}, limits, {}, NOW)[
         "problems"
     ]

@@ -45,7 +45,7 @@ def test_no_message_names_a_program_that_may_not_have_been_typed() -> None:
 
 
 def test_messages_of_the_controller_ask_what_was_typed() -> None:
-    """What nodes and roles say of commands is told again as it is typed here; the controller's own is made by hints."""
+    """What nodes and roles say of commands is shown as it is typed here; the controller's own is made by hints."""
     commands = "|".join({*program.ABOUT_HOSTS, *namespace.tasks, "run"})
     named = re.compile(rf"\bregatta (?:{commands})\b")
     found = {

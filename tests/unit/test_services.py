@@ -54,13 +54,14 @@ def ask(tmp_path: Path, *expressions: str, **variables: object) -> list:
 
 
 def test_services_come_in_order_with_what_the_inventory_says_of_them(tmp_path: Path) -> None:
-    order, verified, leave, ports, packages = ask(
+    order, verified, leave, ports, packages, names = ask(
         tmp_path,
         "query('services')",
         "query('services', tasks='verify', enabled=true)",
         "query('services', tasks='leave', otherwise='teardown')",
         "query('services', 'guarded_ports') | combine",
         "query('services', 'packages', named=true)",
+        "query('services', 'java_names', named=true)",
         hdfs_enabled=False,
         ray_gcs_port=7000,
         monitoring_enabled=False,
@@ -69,6 +70,7 @@ def test_services_come_in_order_with_what_the_inventory_says_of_them(tmp_path: P
     assert verified == ["slurm", "shared_folder", "ray"]
     assert {"role": "hdfs", "tasks": "leave"} in leave and {"role": "ray", "tasks": "teardown"} in leave
     assert ports["7000"] == "Ray (ray_gcs_port)" and "6379" not in ports and "8020" not in ports
+    assert names == [["hdfs", False]]
     assert dict(packages)["shared_folder"] == ["sshfs"] and dict(packages)["prometheus"] == []
 
 

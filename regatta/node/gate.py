@@ -14,20 +14,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Any, BinaryIO, Dict, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator
 
 from regatta.node import main as serving
 from regatta.node import members, staging
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
-from regatta_protocol.operations.hosts import GATE
+from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 PLACE = "/etc/regatta/gate.json"
 """Where things are on this host: root's, as provisioning has written it."""
 MOST_BYTES, MOST_MEMORY = 64 << 20, 8 << 30
-SEND = "send"
-"""The one argument that there may be: to send files of a run by rsync."""
 _VARIABLES = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root", "USER": "root"}
 _UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -54,14 +55,15 @@ def answered(request: Dict[str, Any], account: str, identity: str) -> Any:
     return rule.shown(place, serving.done(op, place, asked))
 
 
-def _place(theirs: Any, account: str, identity: str) -> Dict[str, Any]:
+def _place(theirs: Any, account: str, identity: str) -> Place:
     if theirs != identity:
         raise Problem(
             f"its gate for members is of Regatta {identity}, and you have {theirs or 'another'}: use the same version, "
             "or ask who has sudo to run 'regatta provision' with yours"
         )
     with open(PLACE) as file:
-        return {**json.load(file), "by": account, "member": account}
+        known: Place = json.load(file)
+    return {**known, "by": account, "member": account}
 
 
 def _sent(account: str, identity: str) -> str | int:
@@ -77,7 +79,7 @@ def _sent(account: str, identity: str) -> str | int:
             words = members.sender(place, asked, listed.name)
             listed.write(b"\0".join(map(os.fsencode, asked.paths)))
             listed.flush()
-            os.fchown(listed.fileno(), 0, pwd.getpwnam(place["user"]).pw_gid)
+            os.fchown(listed.fileno(), 0, pwd.getpwnam(str(place["user"])).pw_gid)
             os.fchmod(listed.fileno(), 0o640)
             return subprocess.call(words)
     except (Problem, ValueError, OSError) as error:

@@ -13,12 +13,14 @@ import fcntl
 import json
 import os
 import time
-from typing import Any, Dict, Iterator
+from typing import TYPE_CHECKING, Any, Dict, Iterator
 
 from regatta_protocol.decoding import encode
 from regatta_protocol.run import Spec
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 Note = Dict[str, Any]
 
 STOPPED = "stopped"

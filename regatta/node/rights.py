@@ -14,10 +14,13 @@ import pwd
 import selectors
 import signal
 import time
-from typing import Any, Callable, Dict, List, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Callable, List, TypeVar, cast
 
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode, encode
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 SECONDS = 25.0
 MOST_BYTES = 64 << 20
@@ -31,7 +34,7 @@ def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Funct
 
     def around(function: Function) -> Function:
         @functools.wraps(function)
-        def work(place: Dict[str, Any], *args: Any, **options: Any) -> Any:
+        def work(place: Place, *args: Any, **options: Any) -> Any:
             return call(place.get("user"), lambda: function(place, *args, **options), seconds, gives)
 
         return cast(Function, work)

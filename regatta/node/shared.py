@@ -10,14 +10,16 @@ import contextlib
 import os
 import re
 import time
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Dict, List, Sequence
 
 from regatta.node import rights, trees
 from regatta.node.problem import Problem
-from regatta_protocol.operations.outputs import Part, SharedParts, SharedRemoved
+from regatta_protocol.operations.outputs import SharedPart, SharedParts, SharedRemoved
 from regatta_protocol.run import Spec
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 RUNS, PROJECTS, RESULTS = "runs", "projects", "ray_results"
 LIST_SECONDS = 100.0
@@ -110,12 +112,12 @@ def parts(place: Place) -> SharedParts:
     return found
 
 
-def _sizes(top: str) -> Dict[str, Part]:
+def _sizes(top: str) -> Dict[str, SharedPart]:
     found = {}
     with contextlib.suppress(FileNotFoundError), os.scandir(top) as entries:
         for entry in entries:
             if _NAME.match(entry.name) and entry.is_dir(follow_symlinks=False):
-                found[entry.name] = Part(trees.size(entry.path), _changed(entry.path))
+                found[entry.name] = SharedPart(trees.size(entry.path), _changed(entry.path))
     return found
 
 

@@ -16,9 +16,9 @@ import pytest
 from hostile import needs_root
 
 from regatta import paths
-from regatta.hosts import sources
+from regatta.hosts import sources, sudo
 from regatta.node import main, manifest, members, staging
-from regatta_protocol.operations.hosts import GATE
+from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
 from regatta_protocol.run import Spec
 from regatta_protocol.value import fields
@@ -104,7 +104,22 @@ def test_a_new_field_of_a_run_is_for_members_only_with_a_rule() -> None:
 def test_what_sudo_may_start_is_the_gate_that_is_installed() -> None:
     text = (paths.PROJECT / "ansible/roles/members/vars/main.yml").read_text()
     assert f"_members_gate: {GATE}\n" in text
-    assert f'GATE = "sudo -n {GATE} send"' in (paths.PROJECT / "regatta/hosts/rsyncssh.py").read_text()
+
+
+def test_rsync_starts_the_gate_and_gives_it_the_request_in_front_of_its_own_words(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        f"#!{sys.executable}\nimport json, sys\nread = sys.stdin.buffer.read\nasked = json.loads(read(int(read(8))))\n"
+        f"json.dump([sys.argv[1:], asked], open({str(tmp_path / 'given')!r}, 'w'))\n"
+    )
+    ssh.chmod(0o755)
+    (tmp_path / "asked").write_text('{"run": "one"}')
+    starts = f"sudo -n {GATE} {SEND}"
+    words = ["rsync", "-tL", f"--rsync-path={starts}", "-e", " ".join(sudo.own([str(ssh), "-x"])), "--no-protect-args"]
+    own = {**os.environ, sudo.OF_GATE: str(tmp_path / "asked")}
+    subprocess.run([*words, "n1:/a/", f"{tmp_path}/"], env=own, capture_output=True, check=False)
+    typed, asked = json.loads((tmp_path / "given").read_text())
+    assert typed == ["-x", "n1", starts] and asked["run"] == "one" and asked["flags"].startswith("-")
 
 
 @needs_root

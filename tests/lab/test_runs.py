@@ -206,7 +206,7 @@ def test_a_shared_training_on_hosts_and_a_rank_that_is_killed(cluster: Cluster, 
         *words, "--framework=torch", "--epochs=500", "--name", named(f"killed-{parallel}"), results=tmp_path
     )
     read_until(going, " epochs ")
-    cluster.lab.ssh("node3", "sudo pkill -KILL -f 'python -[u] -m workloads'")
+    cluster.lab.ssh("node3", "sudo pkill -KILL -f 'python -[m] workloads'")
     said = finish(going, 120)
     assert going.returncode == 1
     assert "rank 2 on node3: killed by SIGKILL" in said, said

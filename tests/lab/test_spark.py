@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import urllib.request
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import metrics
 import pytest
 from clusters import Cluster, finish, own_package, read_until, record, wait_for
 from provisioning import play, teardown, with_spark
+from scaled_plans import OF_SPARK, ran, scaled
 
 from regatta.paths import PROJECT
 
@@ -350,6 +352,18 @@ def test_pagerank_goes_on_without_an_executor_and_names_it(spark: Cluster, circl
     found = record(tmp_path, "walk-spark")
     assert found["answer"] == record(tmp_path, "walk-single")["answer"]
     assert any(f"an executor on {spark.lab.addresses['node2']}" in warning for warning in found["warnings"])
+
+
+@pytest.mark.parametrize("name", OF_SPARK)
+def test_a_plan_is_sealed_and_reproduced(spark: Cluster, tmp_path: Path, name: str) -> None:
+    (folder := tmp_path / "project").mkdir()
+    (folder / f"{name}-scaled.toml").write_text(scaled(name))
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    spark.regatta(folder, "bench", f"{name}-scaled.toml")
+    spark.regatta(folder, "results-seal", f"{name}-scaled", "--key", str(tmp_path / "key"), "--out", "../set.zip")
+    spark.regatta(folder, "reproduce", "../set.zip", "--into", "../there", "--yes")
+    assert ran(tmp_path / "there/results") == ran(tmp_path / "results")
+    assert "spark" in {framework for _, framework, _ in ran(tmp_path / "there/results")}
 
 
 def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:

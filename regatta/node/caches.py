@@ -41,7 +41,7 @@ def _prepared(place: dict[str, Any]) -> str:
     return os.environ.get("REGATTA_PREPARED") or os.path.join(cache, "regatta", "prepared")
 
 
-@rights.of_run()
+@rights.shared()
 def _remove_prepared(place: dict[str, Any]) -> int:
     folder = _prepared(place)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from typing import Any, Dict, Tuple
@@ -29,15 +30,22 @@ def runs(place: Place) -> Tuple[Listed, ...]:
     and believed. Also those that have made their own `spec.json` unreadable: they are to be deleted some day, too.
     """
     about = {
-        run: (rundirs.here(place, run), notes.read(place, run), notes.ended(place, run)) for run in rundirs.names(place)
+        run: (rundirs.here(place, run), note, notes.ended(place, run))
+        for run in rundirs.names(place)
+        if _concerns(place, note := notes.read(place, run))
     }
-    return _runs(place, about) if about else ()
+    told = [_runs(place, {run: about[run] for run in own}) for own in rights.each(place, about)]
+    return tuple(sorted(itertools.chain.from_iterable(told), key=lambda item: item.started))
+
+
+def _concerns(place: Place, note: Dict[str, Any] | None) -> bool:
+    """Whether who asks may know of a run: a member only of their own."""
+    return not place.get("member") or notes.account(note) == place["member"]
 
 
 @rights.of_run(gives=Tuple[Listed, ...])
 def _runs(place: Place, about: Dict[str, Any]) -> Tuple[Listed, ...]:
-    found = [item for run, known in about.items() if (item := _run(place, run, *known))]
-    return tuple(sorted(found, key=lambda item: item.started))
+    return tuple(item for run, known in about.items() if (item := _run(place, run, *known)))
 
 
 def _run(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None, until: float | None) -> Listed | None:

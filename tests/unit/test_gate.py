@@ -1,5 +1,6 @@
 """The gate of members, as a process that gets requests as from a member's shell; it needs root, as sudo gives it."""
 
+import contextlib
 import json
 import os
 import pwd
@@ -23,7 +24,8 @@ from regatta_protocol.operations.outputs import Sending
 from regatta_protocol.run import Spec
 from regatta_protocol.value import fields
 
-MEMBER, OTHER, RUNS = "games", "daemon", "nobody"
+MEMBER, OTHER, RUNS, APART = "games", "daemon", "nobody", "sync"
+"""The last is in the group of the one before, as accounts of members pass the folder of releases."""
 ME = "0.0 (test)"
 Ask = Callable[..., dict[str, Any]]
 LIMITS = {"log_bytes": 1000, "memory_share": 0.5}
@@ -61,6 +63,32 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def ask(folder: Path) -> Iterator[Ask]:
     """Asks the gate as the member; the answer's last line."""
+    with asking(folder) as asks:
+        yield asks
+
+
+@pytest.fixture(scope="module")
+def own(folder: Path) -> Iterator[Path]:
+    """As `folder`, of a cluster where the member's runs have an account of their own."""
+    top = Path(shutil.copytree(folder, folder.with_name(f"{folder.name}-own")))
+    place = json.loads((folder / "gate.json").read_text().replace(str(folder), str(top)))
+    place["separate"] = {MEMBER: {"name": APART, "ports": [23010, 23019]}}
+    (top / "gate.json").write_text(json.dumps(place))
+    (top / "program").write_text(program(top))
+    for run, account in (("mine", APART), ("theirs", RUNS)):
+        shutil.chown(top / "state/runs" / run, account)
+    yield top
+    shutil.rmtree(top)
+
+
+@pytest.fixture(scope="module")
+def apart(own: Path) -> Iterator[Ask]:
+    with asking(own) as asks:
+        yield asks
+
+
+@contextlib.contextmanager
+def asking(folder: Path) -> Iterator[Ask]:
     env = {"SUDO_UID": str(pwd.getpwnam(MEMBER).pw_uid), "PATH": "/nowhere", "PYTHONPATH": "/nowhere"}
     command = [sys.executable, "-IS", str(folder / "program")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -202,6 +230,55 @@ def test_a_usual_run_passes_the_rules(ask: Ask, folder: Path) -> None:
 
 
 @needs_root
+@pytest.mark.parametrize("framework", ["ray", "spark", "mpi", "tensorflow", "zeromq", "dask", "ray-tune"])
+def test_frameworks_that_keep_no_runs_apart_are_refused_where_members_are(apart: Ask, framework: str) -> None:
+    said = apart("run.start", {"spec": {**spec(Path("/x"))["spec"], "framework": framework}})["error"]
+    assert f"{framework} cannot keep members' runs apart (members_separate)" in said
+
+
+@needs_root
+def test_a_run_has_the_account_and_the_ports_of_the_member_who_asks(apart: Ask, own: Path) -> None:
+    """Whatever the request says."""
+    lies = {"gate": ME, "account": "root", "user": "root", "separate": None, "ports": [1, 9]}
+    for asked, few in (([29400, 29499], range(23010, 23020)), ([29450, 29499], range(23015, 23020))):
+        said = apart("inspect", {"facts_wanted": False, "ports": asked, "free": 3}, lies)["done"]
+        assert said["ports"] and {*said["ports"]} <= {*few}
+    assert "may not have the ports" in apart("inspect", {"facts_wanted": False, "ports": [8000, 8100]})["error"]
+    (own / "root/releases" / RELEASE).mkdir(parents=True, exist_ok=True)
+    error = apart("run.start", spec(own, mode="unit", keep=["kept"], shared="new", project="plums"), lies)["error"]
+    assert "runs of members have no shared folder on this cluster (members_separate)" in error
+    assert not (own / "state/runs/new").exists()
+
+
+@needs_root
+def test_a_member_without_an_account_for_runs_is_refused(own: Path) -> None:
+    place = json.loads((own / "gate.json").read_text())
+    (own / "gate.json").write_text(json.dumps({**place, "separate": {}}))
+    try:
+        with asking(own) as ask:
+            assert f"no account here for runs of {MEMBER}" in ask("run.list")["error"]
+    finally:
+        (own / "gate.json").write_text(json.dumps(place))
+
+
+@needs_root
+def test_the_files_of_a_run_are_read_as_its_account(apart: Ask, own: Path) -> None:
+    """One that another account's run has put in its place, or leads to, is not read."""
+    work = own / "state/runs/mine/work"
+    for name, mode, account in (("out", 0o600, APART), ("others", 0o600, RUNS)):
+        (work / name).write_text("x")
+        (work / name).chmod(mode)
+        shutil.chown(work / name, account)
+    sums = apart("run.sums", {"run": "mine", "paths": ["out", "others"], "size": 2})["done"]["sums"]
+    assert sums[0][0] == 1 and sums[1] is None
+    place = {**json.loads((own / "gate.json").read_text()), "by": MEMBER}
+    words = members.sender(place, Sending("mine", ("out",), "-LtRe.LsfxCIvu"), "list")
+    assert words[:3] == ["/usr/bin/setpriv", f"--reuid={APART}", f"--regid={APART}"]
+    assert apart("run.left", {"run": "mine", "most": 9, "part": "projects/plums"})["done"]["count"] == 0
+    assert [one["id"] for one in apart("run.list")["done"]["runs"]] == ["mine"]
+
+
+@needs_root
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -339,3 +416,27 @@ def test_accounts_of_members_are_the_same_on_all_hosts() -> None:
     assert "n2: there is no group students" in said[2]
     assert "bob has different numbers (1002 on n1, 1003 on n2)" in said[3] and len(said) == 4
     assert "of the system" in problems({"n1": ["games:x:5:60::/:/bin/sh"]}, ["games"], "")[0]
+
+
+def test_accounts_for_runs_of_members_are_nobody_elses() -> None:
+    module = modules.load("members", "roles/members/filter_plugins/members.py")
+    ann, bob = "ann:x:1001:1001::/home/ann:/bin/bash", "bob:x:1002:1002::/home/bob:/bin/bash"
+    found = {"n1": [ann, bob, ann], "n2": [bob, ann]}
+    (one, two) = module.accounts(found["n1"])
+    assert (one["login"], one["name"], one["number"], one["ports"]) == ("ann", "regatta-ann", 66001, [23010, 23019])
+    assert two["ports"] == [23020, 23029]
+    there = ["+regatta-ann:x:66001:66001:Regatta runs of ann:/:/bin/false", "@regatta-ann:x:66001:"]
+    assert module.separate(found, {"n1": there, "n2": []}) == []
+    for wrong in (
+        "+regatta-ann:x:66001:66001:Somebody:/:/bin/sh",
+        "+regatta-ann:x:70000:66001:Regatta runs of ann:/:/bin/sh",
+        "+eve:x:66001:66001::/:/bin/sh",
+        "@eve:x:66002:",
+        "!/etc/subuid gives numbers to eve",
+    ):
+        (said,) = module.separate(found, {"n2": [wrong]})
+        assert said.startswith("n2: ") and "members_separate" in said
+    twins = f"carol:x:{1001 + module.SLOTS}:1::/:/bin/sh"
+    assert "carol and ann have numbers 400 apart" in module.separate({"n1": [ann, twins]}, {})[0]
+    assert "give it another" in module.separate({"n1": ["eve:x:40000:1::/:/bin/sh"]}, {})[0]
+    assert "at most 24 letters" in module.separate({"n1": [f"{'x' * 25}:x:1001:1::/:/bin/sh"]}, {})[0]

@@ -33,15 +33,14 @@ MOST_LOG_BYTES = 256_000_000
 MOST_SECONDS = 10 * 366 * 86400.0
 MOST_NICE = 10_000
 RUN_PORTS = (29400, 29499)
-"""From which controllers ask for ports; of a member with an account of their own, a tenth of them stands for these."""
-SEPARATE = {"torch", "single", "multiprocessing", "processes", "joblib-loky"}
-"""Frameworks of runs with accounts of their own: what the others listen with believes whoever reaches it, and it does
-not fit into a member's own ports.
+"""From which controllers ask for ports; a member with an account of their own gets a tenth as many."""
+SEPARATE = {"torch", "single", "multiprocessing", "processes", "joblib-loky", "dask", "zeromq"}
+"""Frameworks of runs with accounts of their own: the others listen at ports that all runs reach, and believe who comes.
 """
 _FLAGS = re.compile(r"-[LtIRv]{1,5}e[0-9.]{1,8}[A-Za-z]{0,20}\Z")
 """Of an rsync that receives files and their times, behind `e` what it can."""
 _WITHOUT_SUDO = "you are a member of this cluster without sudo, and "
-_APART = "cannot keep members' runs apart (members_separate): its processes believe whoever reaches them"
+_APART = "cannot keep members' runs apart (members_separate): it listens where all runs reach it"
 _RELEASE = re.compile(r"[0-9a-f]{16}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _WORD = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
@@ -87,6 +86,21 @@ def _own(place: Place, asked: Any) -> Any:
     if not _owns(place, asked.run):
         raise Problem(f"no run '{asked.run}' of {place['by']} on this node: others' are for who has sudo")
     return asked
+
+
+def _read(place: Place, asked: Any) -> Any:
+    """Of a member with an account of their own, no run of before: the shared account may have more than the member."""
+    if not _reads(place, _own(place, asked).run):
+        raise Problem(
+            f"{asked.run} is of before members had accounts of their own (members_separate): ask who has sudo for what "
+            "it has left"
+        )
+    return asked
+
+
+def _reads(place: Place, run: str) -> bool:
+    account = place.get("account")
+    return _owns(place, run) and account in (None, rights.account(place, rundirs.path(place, run)))
 
 
 def _inspect(place: Place, asked: Inspect) -> Inspect:
@@ -232,12 +246,12 @@ def _part(place: Place, asked: AskLeft | AskSums | Sending) -> bool:
 
 
 def _left(place: Place, asked: AskLeft) -> AskLeft:
-    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
     return asked
 
 
 def _sums(place: Place, asked: AskSums) -> AskSums:
-    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
     _must(all(map(_inside, asked.paths)), "files of another folder")
     return asked
 
@@ -247,7 +261,7 @@ def sender(place: Place, asked: Sending, listed: str) -> List[str]:
 
     What it reads there a run could read, too; it writes nothing.
     """
-    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
     _must(all(map(_inside, asked.paths)), "files of another folder")
     _must(bool(_FLAGS.match(asked.flags)), f"rsync with {asked.flags!r}")
     words = ["rsync", "--server", "--sender", asked.flags, "--timeout=60", "--files-from", listed, "--from0"]
@@ -257,7 +271,7 @@ def sender(place: Place, asked: Sending, listed: str) -> List[str]:
 
 
 def _sizes(place: Place, asked: AskSizes) -> AskSizes:
-    return asked.changed(runs=tuple(run for run in asked.runs if _owns(place, run)))
+    return asked.changed(runs=tuple(run for run in asked.runs if _reads(place, run)))
 
 
 def _hold(place: Place, asked: HoldNodes) -> HoldNodes:
@@ -292,7 +306,7 @@ def _without_secrets(place: Place, answer: Member) -> Member:
     return Member({}, answer.cluster, answer.head, answer.roles, kept)
 
 
-OWN = Rule(_own)
+OWN, READ = Rule(_own), Rule(_read)
 RULES: Dict[str, Rule] = {
     "cluster.member": Rule(_of_member, _without_secrets),
     "inspect": Rule(_inspect, _inspected),
@@ -303,13 +317,13 @@ RULES: Dict[str, Rule] = {
     "data.begin": Rule(),
     "data.commit": Rule(_commit_file),
     "run.start": Rule(_start),
-    "run.watch": OWN,
-    "run.standing": OWN,
+    "run.watch": READ,
+    "run.standing": READ,
     "run.stop": OWN,
     "run.finish": OWN,
     "run.contention": OWN,
     "run.recorded": OWN,
-    "run.account": OWN,
+    "run.account": READ,
     "run.left": Rule(_left),
     "run.sizes": Rule(_sizes),
     "run.sums": Rule(_sums),

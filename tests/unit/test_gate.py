@@ -17,6 +17,7 @@ import pytest
 from hostile import needs_root
 
 from regatta import paths
+from regatta.frameworks import plan, registry
 from regatta.hosts import sources
 from regatta.node import main, manifest, members, staging
 from regatta_protocol.operations.hosts import GATE
@@ -75,7 +76,9 @@ def own(folder: Path) -> Iterator[Path]:
     place["separate"] = {MEMBER: {"name": APART, "ports": [23010, 23019]}}
     (top / "gate.json").write_text(json.dumps(place))
     (top / "program").write_text(program(top))
-    for run, account in (("mine", APART), ("theirs", RUNS)):
+    shutil.copy(top / "state/runs/.mine.json", top / "state/runs/.old.json")
+    (top / "state/runs/old").mkdir()
+    for run, account in (("mine", APART), ("theirs", RUNS), ("old", RUNS)):
         shutil.chown(top / "state/runs" / run, account)
     yield top
     shutil.rmtree(top)
@@ -230,10 +233,14 @@ def test_a_usual_run_passes_the_rules(ask: Ask, folder: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("framework", ["ray", "spark", "mpi", "tensorflow", "zeromq", "dask", "ray-tune"])
+@pytest.mark.parametrize("framework", ["ray", "spark", "mpi", "tensorflow", "ray-tune"])
 def test_frameworks_that_keep_no_runs_apart_are_refused_where_members_are(apart: Ask, framework: str) -> None:
     said = apart("run.start", {"spec": {**spec(Path("/x"))["spec"], "framework": framework}})["error"]
     assert f"{framework} cannot keep members' runs apart (members_separate)" in said
+
+
+def test_frameworks_that_keep_runs_apart_are_ours() -> None:
+    assert set(registry.names()) > members.SEPARATE and members.RUN_PORTS == plan.PORTS
 
 
 @needs_root
@@ -275,7 +282,15 @@ def test_the_files_of_a_run_are_read_as_its_account(apart: Ask, own: Path) -> No
     words = members.sender(place, Sending("mine", ("out",), "-LtRe.LsfxCIvu"), "list")
     assert words[:3] == ["/usr/bin/setpriv", f"--reuid={APART}", f"--regid={APART}"]
     assert apart("run.left", {"run": "mine", "most": 9, "part": "projects/plums"})["done"]["count"] == 0
-    assert [one["id"] for one in apart("run.list")["done"]["runs"]] == ["mine"]
+    assert {one["id"] for one in apart("run.list")["done"]["runs"]} == {"mine", "old"}
+
+
+@needs_root
+def test_runs_of_before_are_the_shared_accounts_which_may_read_more(apart: Ask) -> None:
+    for op, more in (("run.left", {"most": 1}), ("run.sums", {"paths": [], "size": 0}), ("run.watch", {"offset": 0})):
+        assert "old is of before members had accounts of their own" in apart(op, {"run": "old", **more})["error"]
+    assert apart("run.sizes", {"runs": ["old", "theirs"]})["done"]["runs"] == {}
+    assert apart("run.stop", {"run": "old", "reason": "x"})["done"]["exit"]["state"] == "stopped"
 
 
 @needs_root
@@ -438,5 +453,5 @@ def test_accounts_for_runs_of_members_are_nobody_elses() -> None:
         assert said.startswith("n2: ") and "members_separate" in said
     twins = f"carol:x:{1001 + module.SLOTS}:1::/:/bin/sh"
     assert "carol and ann have numbers 400 apart" in module.separate({"n1": [ann, twins]}, {})[0]
-    assert "give it another" in module.separate({"n1": ["eve:x:40000:1::/:/bin/sh"]}, {})[0]
-    assert "at most 24 letters" in module.separate({"n1": [f"{'x' * 25}:x:1001:1::/:/bin/sh"]}, {})[0]
+    assert "takes numbers from 1000 to 34999" in module.separate({"n1": ["eve:x:40000:1::/:/bin/sh"]}, {})[0]
+    assert "at most 24" in module.separate({"n1": [f"{'x' * 25}:x:1001:1::/:/bin/sh"]}, {})[0]

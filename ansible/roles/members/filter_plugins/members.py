@@ -49,14 +49,16 @@ def separate(found: Mapping[str, Sequence[str]], looked: Mapping[str, Sequence[s
     said: dict[str, None] = {}
     slots: dict[int, str] = {}
     for one in accounts([line for lines in found.values() for line in lines]):
-        if len(one["name"]) > LONGEST:
-            said[f"{one['login']}: a name of at most {LONGEST - len(PREFIX)} letters can have an account for runs"] = None
-        if one["number"] not in OWN:
-            last = OWN[-1] - OFFSET
-            said[f"{one['login']}: numbers from {FIRST} to {last} can have an account for runs: give it another"] = None
-        other = slots.setdefault(one["ports"][0], one["login"])
-        if other != one["login"]:
-            said[f"{one['login']} and {other} have numbers {SLOTS} apart: give one of them another number"] = None
+        login, name, number = one["login"], one["name"], one["number"]
+        other = slots.setdefault(one["ports"][0], login)
+        wrong = {
+            f"{login}: members_separate takes names of a-z, 0-9, '_', '-' and '.', at most {LONGEST - len(PREFIX)}": (
+                not NAME.match(login) or len(name) > LONGEST
+            ),
+            f"{login}: members_separate takes numbers from {FIRST} to {OWN[-1] - OFFSET}": number not in OWN,
+            f"{login} and {other} have numbers {SLOTS} apart: give one of them another number": other != login,
+        }
+        said |= dict.fromkeys(text for text, found_so in wrong.items() if found_so)
     for host, lines in found.items():
         said |= dict.fromkeys(f"{host}: {problem}" for problem in _in_the_way(lines, looked.get(host, ())))
     return list(said)

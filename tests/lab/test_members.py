@@ -67,7 +67,8 @@ for folder in (f"{state}/runs", f"{state}/data", f"{state}/home", f"{state}/home
                "/opt/regatta/layers", "/var/lib/regatta-shared", "/root"):
     tries(folder, lambda: os.listdir(folder) or [folder])
 for file in (f"{bobs}/log", f"{bobs}/spec.json", f"{bobs}/hidden.json", f"{bobs}/work/secret",
-             f"{state}/runs/.serving.json", "/dev/shm/secret-0", "/dev/shm/secret-1", "/etc/regatta/ray_token", f"{state}/.ssh/id_ed25519"):
+             f"{state}/runs/.serving.json", "/dev/shm/secret-0", "/dev/shm/secret-1", "/etc/regatta/ray_token",
+             f"{state}/.ssh/id_ed25519"):
     tries(file, lambda: open(file, "rb").read() or "empty")
     tries(file, lambda: open(file, "ab") and "opened to write")
     link = f"link{done}"

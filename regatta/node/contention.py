@@ -46,7 +46,12 @@ def of_run(
     """
     joules, of_cards = (counters.joules(energy), counters.of_cards(energy)) if energy else (None, None)
     noted = {name: _noted_span(place, name) for name in rundirs.names(place)}
-    told = [_spans(place, {name: noted[name] for name in own}) for own in rights.each(place, noted)]
+    told = rights.each(
+        place,
+        noted,
+        lambda own: _spans(place, {name: noted[name] for name in own}),
+        lambda own: {name: noted[name] or [0.0, 0.0] for name in own},
+    )
     spans = {name: span for one in told for name, span in one.items()}
     began, ended = spans.pop(run, [0.0, 0.0])
     others = [name for name, (since, until) in spans.items() if since < ended and until > began]

@@ -61,8 +61,8 @@ def _place(theirs: Any, account: str, identity: str) -> Dict[str, Any]:
             "or ask who has sudo to run 'regatta provision' with yours"
         )
     with open(PLACE) as file:
-        place = {**json.load(file), "by": account, "member": account}
-    return {**place, **_apart(place.pop("separate", None), account)}
+        place = json.load(file)
+    return {**_apart(place.pop("separate", None), account), **place, "by": account, "member": account}
 
 
 def _apart(separate: Dict[str, Any] | None, account: str) -> Dict[str, Any]:

@@ -25,6 +25,7 @@ MOST_BYTES = 64 << 20
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Done = TypeVar("Done")
 
 
 def shared(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Function], Function]:
@@ -78,12 +79,28 @@ def account(place: Dict[str, Any], folder: str) -> str | None:
     return user
 
 
-def each(place: Dict[str, Any], runs: Iterable[str]) -> List[List[str]]:
-    """The runs of each account."""
+def each(
+    place: Dict[str, Any], runs: Iterable[str], work: Callable[[List[str]], Done], untold: Callable[[List[str]], Done]
+) -> List[Done]:
+    """What `work` gives for the runs of each account.
+
+    `untold`: for those of a member's own account whose runs end root's helper before it has answered.
+    """
     found: Dict[str | None, List[str]] = {}
     for run in runs:
         found.setdefault(account(place, path(place, run)), []).append(run)
-    return list(found.values())
+    return [_told(place.get("user") == user, own, work, untold) for user, own in found.items()]
+
+
+def _told(
+    shared: bool, runs: List[str], work: Callable[[List[str]], Done], untold: Callable[[List[str]], Done]
+) -> Done:
+    try:
+        return work(runs)
+    except Problem:
+        if shared:
+            raise
+        return untold(runs)
 
 
 def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECONDS, gives: Any = Any) -> Any:

@@ -16,7 +16,6 @@ import stat
 from typing import Any, Dict, List, Optional
 
 from regatta.node import notes, rights, runlog
-from regatta.node.problem import Problem
 from regatta_protocol import decoding
 from regatta_protocol.run import Ended, Failure, Kept, PlanKept
 from regatta_protocol.states import ENDS, Mode, State
@@ -227,7 +226,7 @@ def unfinished(place: Place) -> Dict[str, List[Any]]:
     """
     known = {run: here(place, run) for run in names(place)}
     unsure = [run for run in known if not known[run]]
-    own = [_told(place, runs) for runs in rights.each(place, unsure)]
+    own = rights.each(place, unsure, lambda runs: _own(place, runs), lambda runs: {"runs": runs, "going": []})
     silent, live = ({run for one in own for run in one[which]} for which in ("runs", "going"))
     going = [run for run in known if known[run] or (known[run] is None and run in live)]
     runs = [run for run in known if run in going or run in silent]
@@ -244,16 +243,6 @@ def unfinished(place: Place) -> Dict[str, List[Any]]:
 
 def _ports(plan: PlanKept) -> List[int]:
     return [port for port in (*plan.ports, plan.master_port) if port]
-
-
-def _told(place: Place, runs: List[str]) -> Dict[str, List[str]]:
-    """`_own`; of a member whose runs end root's helper, so that it cannot tell, none keeps others from starting."""
-    try:
-        return _own(place, runs)
-    except Problem:
-        if rights.account(place, path(place, runs[0])) == place.get("user"):
-            raise
-        return {"runs": runs, "going": []}
 
 
 @rights.of_run()

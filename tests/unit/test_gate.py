@@ -286,6 +286,26 @@ def test_the_files_of_a_run_are_read_as_its_account(apart: Ask, own: Path) -> No
 
 
 @needs_root
+def test_a_run_that_ends_roots_helpers_keeps_nobody_from_starting(apart: Ask) -> None:
+    who = pwd.getpwnam(APART)
+    words = [
+        "/usr/bin/python3",
+        "-IS",
+        "-c",
+        "import os\nprint(1, flush=True)\nwhile True:\n try: os.kill(-1, 9)\n except OSError: 0",
+    ]
+    with subprocess.Popen(words, user=who.pw_uid, group=who.pw_gid, extra_groups=[], stdout=subprocess.PIPE) as hostile:
+        try:
+            assert hostile.stdout and hostile.stdout.readline()
+            for _ in range(5):
+                assert "done" in apart("inspect", {"facts_wanted": False, "ports": [29400, 29499]})
+                assert [one["owner"][:5] for one in apart("run.list")["done"]["runs"]] == [MEMBER, MEMBER]
+                assert "done" in apart("run.contention", {"run": "old"})
+        finally:
+            hostile.kill()
+
+
+@needs_root
 def test_runs_of_before_are_the_shared_accounts_which_may_read_more(apart: Ask) -> None:
     for op, more in (("run.left", {"most": 1}), ("run.sums", {"paths": [], "size": 0}), ("run.watch", {"offset": 0})):
         assert "old is of before members had accounts of their own" in apart(op, {"run": "old", **more})["error"]

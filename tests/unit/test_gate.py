@@ -471,6 +471,9 @@ def test_accounts_for_runs_of_members_are_nobody_elses() -> None:
     ):
         (said,) = module.separate(found, {"n2": [wrong]})
         assert said.startswith("n2: ") and "members_separate" in said
+    script = paths.PROJECT / "ansible/roles/members/files/apart.sh"
+    said = subprocess.run(["sh", script, f"x:-{module.OFFSET}"], capture_output=True, text=True, check=True).stdout
+    assert "+root:x:0:0:" in said and "@root:x:0:" in said
     twins = f"carol:x:{1001 + module.SLOTS}:1::/:/bin/sh"
     assert "carol and ann have numbers 400 apart" in module.separate({"n1": [ann, twins]}, {})[0]
     assert "takes numbers from 1000 to 34999" in module.separate({"n1": ["eve:x:40000:1::/:/bin/sh"]}, {})[0]

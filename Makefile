@@ -77,7 +77,7 @@ remove-node: setup ## Move a node's HDFS data away, then remove its services: NO
 forget: setup ## Drop the pinned host key of a host and pin the one it shows now (asks; CONFIRM=yes does not): NODE=name
 	@$(call regatta,forget,node yes)
 
-rotate-secrets: setup ## New token for Ray, new key between the nodes, everywhere (not while runs are in progress; FORCE=yes cancels them)
+rotate-secrets: setup ## New secrets of all services, new keys between the nodes, everywhere (not while runs are in progress; FORCE=yes cancels them)
 	@$(call regatta,rotate-secrets,force lease verbose)
 
 rebuild: setup ## Provision a host that was reinstalled: pins its new host key (asks); its data comes from the other hosts: NODE=name

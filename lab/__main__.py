@@ -95,8 +95,8 @@ def act(chosen: argparse.Namespace) -> None:
     match chosen.command:
         case "up":
             egress = None if chosen.egress is None else chosen.egress == "yes"
-            wish = (chosen.name, chosen.nodes, egress, chosen.suite, chosen.mirror, chosen.subnet, chosen.topology)
-            lifecycle.up(lifecycle.Wish(*wish, cores=chosen.cores, kept=chosen.kept))
+            wanted = (chosen.name, chosen.nodes, egress, chosen.suite, chosen.mirror, chosen.subnet, chosen.topology)
+            lifecycle.up(lifecycle.Wanted(*wanted, cores=chosen.cores, kept=chosen.kept))
         case "down":
             started = time.monotonic()
             if lifecycle.down(chosen.name):

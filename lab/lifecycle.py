@@ -13,7 +13,7 @@ from .system import LabError, ignore_signals, lock, say, unmount_below
 
 
 @dataclasses.dataclass(frozen=True)
-class Wish:
+class Wanted:
     """The request to `up`; None means what the lab has, or else the default."""
 
     name: str
@@ -28,27 +28,27 @@ class Wish:
     """Key of a kept lab of this name to start from: it then says all the rest."""
 
 
-def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
-    """The lab that `wish` asks for; an existing one can only grow."""
-    place = str(inventory.folder(wish.name))
+def plan(wanted: Wanted, old: Lab | None, base: Path) -> Lab:
+    """The lab that `wanted` asks for; an existing one can only grow."""
+    place = str(inventory.folder(wanted.name))
     if old is None:
         return Lab(
-            name=check_name(wish.name),
-            nodes=wish.nodes or 3,
-            egress=wish.egress is not False,
-            suite=wish.suite or image.default_suite(),
+            name=check_name(wanted.name),
+            nodes=wanted.nodes or 3,
+            egress=wanted.egress is not False,
+            suite=wanted.suite or image.default_suite(),
             image=str(base),
-            subnet=check_subnet(wish.subnet or default_subnet(wish.name)),
+            subnet=check_subnet(wanted.subnet or default_subnet(wanted.name)),
             inventory=place,
-            topology=wish.topology or "flat",
-            cores=wish.cores,
+            topology=wanted.topology or "flat",
+            cores=wanted.cores,
         )
     asked = {
-        "topology": wish.topology,
-        "cores": wish.cores,
-        "egress": wish.egress,
-        "suite": wish.suite,
-        "subnet": wish.subnet and check_subnet(wish.subnet),
+        "topology": wanted.topology,
+        "cores": wanted.cores,
+        "egress": wanted.egress,
+        "suite": wanted.suite,
+        "subnet": wanted.subnet and check_subnet(wanted.subnet),
     }
     has = dataclasses.asdict(old)
     for name, value in asked.items():
@@ -59,23 +59,23 @@ def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
             )
     if old.inventory != place:
         raise LabError(f"the lab {old.name} belongs to another checkout ({old.inventory}): give another --name")
-    return dataclasses.replace(old, nodes=max(old.nodes, wish.nodes or 0))
+    return dataclasses.replace(old, nodes=max(old.nodes, wanted.nodes or 0))
 
 
-def up(wish: Wish) -> Lab:
+def up(wanted: Wanted) -> Lab:
     """Make the lab, let it grow, or start again what does not run. Failed steps are undone."""
     started = time.monotonic()
-    check_name(wish.name)
-    inventory.refuse_foreign(wish.name)
-    old = load(wish.name)
-    begun = kept.describe(wish.name, wish.kept) if wish.kept and not old else None
+    check_name(wanted.name)
+    inventory.refuse_foreign(wanted.name)
+    old = load(wanted.name)
+    begun = kept.describe(wanted.name, wanted.kept) if wanted.kept and not old else None
     made = old or begun
-    base = Path(made.image) if made else image.ensure(wish.suite or image.default_suite(), wish.mirror)
+    base = Path(made.image) if made else image.ensure(wanted.suite or image.default_suite(), wanted.mirror)
     hadoop.ensure()
-    with lock(f"lab-{wish.name}"):
-        old = load(wish.name)
-        lab = begun if begun and not old else plan(wish, old, base)
-        if old and wish.nodes and wish.nodes < old.nodes:
+    with lock(f"lab-{wanted.name}"):
+        old = load(wanted.name)
+        lab = begun if begun and not old else plan(wanted, old, base)
+        if old and wanted.nodes and wanted.nodes < old.nodes:
             say(f"the lab has {old.nodes} nodes and keeps them")
         try:
             with lock("all"):
@@ -83,8 +83,8 @@ def up(wish: Wish) -> Lab:
                 network.refuse_clash(lab, others)
                 lab.save()
                 network.up(lab, others)
-                if wish.kept and not old:
-                    kept.begin(lab, wish.kept)
+                if wanted.kept and not old:
+                    kept.begin(lab, wanted.kept)
             public = inventory.begin(lab)
             for node in lab.all_nodes():
                 nodes.mount(node)

@@ -1,10 +1,12 @@
 """Completes words in a shell after `regatta`: commands, also about hosts, their flags, and words that a flag takes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from invoke.parser.context import ParserContext
 
 from regatta.errors import UsageError
+from regatta.options.option import BENCH, RUN
 from regatta.program import ABOUT_HOSTS
 
 NAME = "completion"
@@ -49,10 +51,14 @@ def candidates(words: Sequence[str]) -> list[str]:
 def _possible(before: Sequence[str], begun: str) -> Sequence[str]:
     from regatta.tasks.namespace import namespace
 
+    first = [NAME, *ABOUT_HOSTS, *namespace.tasks]
     if not before:
-        first = [NAME, *ABOUT_HOSTS, *namespace.tasks]
         return ["--help", "--list", "--version"] if begun[:1] == "-" else first
+    if len(before) > 1 and before[0] == RUN:
+        before = [f"{RUN}-{before[1]}", *before[2:]]
     command, last = before[0], before[-1]
+    if command == "help":
+        return first if len(before) == 1 else []
     if command == NAME:
         return list(SCRIPTS) if len(before) == 1 else []
     if command in ABOUT_HOSTS:
@@ -60,7 +66,33 @@ def _possible(before: Sequence[str], begun: str) -> Sequence[str]:
     if command in namespace.tasks and begun[:1] == "-":
         context = ParserContext(command, args=namespace[command].get_arguments())
         return [*(flag for flag in context.flags if flag[:2] == "--"), *context.inverse_flags, "--help"]
-    return [name.removeprefix("run-") for name in namespace.tasks if name[:4] == "run-"] if last == "run" else []
+    return _words(command, last) if command in namespace.tasks else _workloads(namespace.tasks, last)
+
+
+def _workloads(tasks: Iterable[str], last: str) -> Sequence[str]:
+    return [name.removeprefix(f"{RUN}-") for name in tasks if name.startswith(f"{RUN}-")] if last == RUN else []
+
+
+def _words(command: str, last: str) -> Sequence[str]:
+    """The plans of `bench`; behind a flag the words that it takes, where these are few."""
+    from regatta.experiments import plan_file
+    from regatta.frameworks import registry
+    from regatta.options.declaration import OF_RUNS
+
+    if command == last == BENCH:
+        return plan_file.shipped()
+    if last == "--framework":
+        return registry.names()
+    declared = {one.flag: one.kind for one in OF_RUNS.values()}
+    return getattr(declared.get(last), "words", ()) or _of_card(command.removeprefix(f"{RUN}-"), last)
+
+
+def _of_card(workload: str, last: str) -> Sequence[str]:
+    from regatta.cards import card, discovery
+
+    found = discovery.every(Path.cwd()).get(workload)
+    offered = found.card.offered if found else {}
+    return next((one.choices for name, one in offered.items() if card.flag(name) == last), ())
 
 
 def _about_hosts(command: str, last: str, begun: str) -> Sequence[str]:

@@ -15,7 +15,7 @@ ABOUT_HOSTS = {
     "add-node": "make a host that was added to the inventory a member",
     "remove-node": "move a node's data away, then remove its services",
     "forget": "drop the pinned host key of a node, and pin the one it shows now",
-    "rotate-secrets": "a new token for Ray and a new key between the nodes, everywhere",
+    "rotate-secrets": "new secrets of all services and new keys between the nodes, everywhere",
     "support-bundle": "one archive with versions, states, logs and configuration of all nodes, without secrets",
     "rebuild": "provision a host that was installed again: asks for its new host key, its data comes from the others",
     "rollback": "back to the Python environment that was there before",
@@ -73,5 +73,5 @@ def _named(whole: str, command: str, flags: list[str]) -> str:
 
 
 _TOLD = re.compile(r"\bregatta ([a-z][a-z-]*)((?: --[a-z-]+ [^\s';,]+)*)")
-_OF_NODES = ("cancel", "hdfs-status", "pull", "runs-gc", "status", "sync", "up")
+_OF_NODES = ("cancel", "data-get", "data-ls", "hdfs-status", "pull", "runs-gc", "status", "sync", "up")
 """Commands about runs that nodes name (a test compares)."""

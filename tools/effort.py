@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable
 
 from regatta.cards import discovery
-from regatta.effort.counted import Effort, efforts
+from regatta.effort.counted import efforts
+from regatta.effort.effort import Effort
 from regatta.report.effort import ports
 
 PAGE = """# Effort of each framework

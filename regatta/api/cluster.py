@@ -17,7 +17,7 @@ All errors are those of :mod:`regatta.errors`. Scripts are those of the tree aro
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -172,29 +172,41 @@ class Cluster:
         """Do what :mod:`regatta.api.requests` has made, as `run` does."""
         from regatta.run import elastic
 
-        return elastic.run(self._used.session, request)
+        return elastic.run(self._used.session, _followed(request))
 
-    def submit(self, request: "Request") -> "tuple[str, Submitted]":
-        """Put a run into the cluster's queue, which starts it without this program: its name, and what is ahead of it.
+    def submit(
+        self,
+        script: str,
+        arguments: Sequence[str] = (),
+        framework: str = table.USUAL,
+        **options: Any,
+    ) -> "tuple[str, Submitted]":
+        """Put a script into the cluster's queue, which starts it without this program: its name, what is ahead of it.
 
-        Raises UsageError where the cluster has no queue, or the run needs a controller.
+        Raises UsageError where the cluster has no queue, or the run needs a controller, and what `start` does.
         """
-        return self._used.session.submit(request)
+        from regatta.api import requests
+
+        return self.enqueue(requests.script(framework, script, arguments, options))
 
     def submit_workload(self, workload: str, /, **options: Any) -> "tuple[str, Submitted]":
         """Put one run of a workload into the queue, its input in place, as `submit` does."""
-        return self.submit(self._one(workload, options))
+        return self.enqueue(self.request(workload, **options))
+
+    def enqueue(self, request: "Request") -> "tuple[str, Submitted]":
+        """Put what :mod:`regatta.api.requests` has made into the queue, as `submit` does."""
+        return self._used.session.submit(replace(request, options=replace(request.options, detach=True)))
 
     def start_workload(self, workload: str, /, **options: Any) -> Run:
         """Start one run of a workload by its name, its input in place, as `start` does with a script.
 
         `options`: its card's, those of runs, and one `framework` (default: torch, or its card's first).
         """
-        return self._start(self._one(workload, options))
+        return self._start(self.request(workload, **options))
 
     def run_workload(self, workload: str, /, **options: Any) -> "Record":
         """Start one run of a workload as `start_workload` does, wait for its end, and return its record, as `run`."""
-        return self.carry_out(self._one(workload, options))
+        return self.carry_out(self.request(workload, **options))
 
     def compare(self, workload: str, /, **options: Any) -> "dict[str, list[Record]]":
         """Run a workload under several frameworks, interleaved, as `regatta run NAME` does: the records of each.
@@ -206,7 +218,8 @@ class Cluster:
 
         asked, session = requests.workload(workload, options), self._used.session
         frameworks = asked.frameworks(session.cluster, session.console.note)
-        return job.run(session, asked.asked, frameworks, repeats=asked.said.repeats, request=asked.request)
+        request = _followed(asked.request)
+        return job.run(session, asked.asked, frameworks, repeats=asked.said.repeats, request=request)
 
     def runs(self, unasked: dict[str, Exception] | None = None) -> list[catalogue.RunInfo]:
         """All runs that its nodes know, oldest first. Nodes that could not be asked go to `unasked`, or NodesError."""
@@ -260,8 +273,8 @@ class Cluster:
 
         return list(Store(self._used.results).list().records)
 
-    def _one(self, workload: str, options: dict[str, Any]) -> "Request":
-        """One run of a workload. UsageError where that would be several."""
+    def request(self, workload: str, /, **options: Any) -> "Request":
+        """One run of a workload, for `carry_out` and `enqueue`, its input in place. UsageError for several runs."""
         from regatta.api import requests
         from regatta.experiments import job
 
@@ -275,11 +288,18 @@ class Cluster:
         from regatta.run import elastic
 
         session = self._used.session
-        going = elastic.begin(session, request)
+        going = elastic.begin(session, _followed(request))
         followed = in_background(lambda: elastic.finish(session, going))
         with self._following:
             self._followed = [*(future for future in self._followed if not future.done()), followed]
         return Run(self._used, going.begun.handle.run, followed)
+
+
+def _followed(request: "Request") -> "Request":
+    """The request. UsageError for one of the queue, which nothing here would follow."""
+    if request.options.detach:
+        raise UsageError("detach: a run that starts without this program is put into the queue by submit()")
+    return request
 
 
 class _Told(Console):

@@ -12,8 +12,8 @@ from regatta.environment import requirements
 from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import choice, plan, registry, table
 from regatta.hosts.cluster import Cluster
-from regatta.options import declaration
-from regatta.options.declaration import OF_RUNS, ComparisonOptions, RunOptions
+from regatta.options import declaration, foreign
+from regatta.options.declaration import CHECKPOINT, OF_RUNS, ComparisonOptions, RunOptions
 from regatta.options.option import RUN, Option, from_table
 from regatta.projects import packages, place
 from regatta.release import tree
@@ -25,17 +25,9 @@ if TYPE_CHECKING:
 
 OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""
+OF_SEVERAL = ("sweep",)
+"""Options by which a command starts several runs: a program has loops."""
 OTHER_PROGRAMS = "its variables are set by --env, and its packages come from the project's list"
-LAUNCHERS = {
-    *("python", "python3", "uv", "poetry", "pdm", "conda", "ray", "spark-submit"),
-    *("torchrun", "accelerate", "deepspeed", "composer", "horovodrun", "mpirun", "mpiexec", "srun"),
-}
-"""Programs that people type before their script."""
-LAUNCHING = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
-"""The beginnings of modules that are such programs."""
-SHELLS = ("bash", "sh", "zsh")
-CHECKPOINT = "checkpoint"
-"""Further options of workloads with checkpoints."""
 
 
 def script(
@@ -58,7 +50,7 @@ def module(
     framework: str, name: str, arguments: Sequence[str], given: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> Request:
     """A run of a module, as `python -m NAME` starts it; see `script`. UsageError where the tree has no such module."""
-    if name.startswith(LAUNCHING):
+    if name.startswith(foreign.MODULES):
         raise UsageError(f"Regatta starts the ranks itself: leave out '-m {name}', and begin with the script")
     here = place.of(Path.cwd())
     source = tree.read(here.tree)
@@ -153,7 +145,11 @@ def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]
 
     found = discovery.find(name, Path.cwd())
     card = found.card
-    offered = {*card.offered, *([card.input.option] if card.input else []), *([CHECKPOINT] if card.checkpoints else [])}
+    offered = {
+        *card.offered,
+        *([card.input.option] if card.input else []),
+        *([CHECKPOINT.name] if card.checkpoints else []),
+    }
     own = {name: value for name, value in given.items() if name in offered}
     known = declaration.of(RUN, checkpoints=card.checkpoints)
     read = _checked(known, {name: value for name, value in given.items() if name not in own}, more=offered)
@@ -163,7 +159,7 @@ def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]
         found,
         {name: value for name in card.offered if (value := _value(card, name, own.get(name))) is not None},
         _text(own.get(card.input.option)) if card.input else None,
-        _text(own.get(CHECKPOINT)),
+        _text(own.get(CHECKPOINT.name)),
         options.restarts,
         options.elastic,
     )
@@ -201,7 +197,7 @@ def _text(given: object) -> str | None:
 
 def _checked(options: Mapping[str, Option], given: Mapping[str, Any], more: Collection[str] = ()) -> dict[str, Any]:
     """Options by name. UsageError for one that there is not, and values that they cannot have."""
-    known = {name: one for name, one in options.items() if name not in OF_CLUSTER}
+    known = {name: one for name, one in options.items() if name not in (*OF_CLUSTER, *OF_SEVERAL)}
     plain = {name: _plain(value) for name, value in given.items() if value is not None}
     if wrong := [name for name in plain if name not in known]:
         raise UsageError(f"there is no option {wrong[0]} of a run: there are {', '.join((*known, *more))}")
@@ -224,11 +220,11 @@ def _path(root: Path, script: str) -> Path:
     path = Path(script)
     full = (path if path.is_absolute() else Path.cwd() / path).resolve()
     if not full.is_file():
-        if script in LAUNCHERS:
+        if script in foreign.LAUNCHERS:
             raise UsageError(
                 f"Regatta starts Python and the ranks itself: leave out '{script}', and begin with the script"
             )
-        if script in SHELLS:
+        if script in foreign.SHELLS:
             raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
         raise UsageError(f"there is no script {script} in {Path.cwd()}: {_meant(path)}")
     if full.suffix == ".ipynb":

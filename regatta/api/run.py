@@ -93,7 +93,7 @@ class Run:
         """Return lines that say where its ranks stand now, and last the likely cause if they wait. RunError."""
         from regatta.run import standing
 
-        return list(standing.why(self._used.remote, self.id))
+        return list(standing.why(self._used.remote, self.id).lines())
 
     def cancel(self) -> None:
         """End it on all its nodes. RunError where it has ended already."""

@@ -25,10 +25,10 @@ from regatta.records.record import Record
 from regatta.release import sync
 from regatta.run import catalogue, naming, services
 from regatta.run.follow import ConnectionLostError
-from regatta.run.interrupts import interrupts_deferred
 from regatta.run.prepare import Ready
 from regatta.run.request import Request
 from regatta.run.session import Session
+from regatta.terminal.ctrl_c import interrupts_deferred
 from regatta_protocol.operations.hosts import CoolCaches
 from regatta_protocol.operations.launch import Inspect
 from regatta_protocol.states import State

@@ -34,7 +34,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-CHECKPOINTS = ("checkpoint", "checkpoint_every", *declaration.OF_CHECKPOINTS)
+CHECKPOINTS = (declaration.CHECKPOINT.name, "checkpoint_every", *declaration.OF_CHECKPOINTS)
 """Options of a program that continues from checkpoints; of the command, too."""
 INCLUDED = paths.PROJECT / "workloads" / "common"
 _Made = TypeVar("_Made")

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import yaml
 
 from regatta.cards.card import Workload
 from regatta.effort import code, installed
+from regatta.effort.effort import Effort
 from regatta.frameworks import registry
 from regatta.frameworks.api import Framework
 from regatta.services import parts
@@ -15,29 +15,6 @@ from regatta.services.parts import Part
 
 PROVISION, RUN = "regatta provision", "regatta run"
 _SWITCH = re.compile(r"\{\{ *(\w+) *\| *bool *\}\}")
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Of a workload under a framework; None: not known here.
-
-    `lines`: those of Regatta beyond the plain loop. `bare`: those of a program for items that is written without
-    Regatta. `packages`, `bytes`: of the environment. `ports`: of its services; `ranged`: ranges besides. `steps`: what
-    to type or to set from bare hosts to an answer. `seconds`: of its first run. `seen`: what shows the work.
-    """
-
-    workload: str
-    framework: str
-    lines: int | None
-    bare: int | None
-    packages: int | None
-    bytes: int | None
-    services: tuple[str, ...]
-    ports: int
-    ranged: bool
-    steps: tuple[str, ...]
-    seconds: float | None
-    seen: tuple[str, ...]
 
 
 def efforts(

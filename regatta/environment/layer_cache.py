@@ -16,7 +16,7 @@ from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta_protocol.operations.launch import Inspect, Inspected
-from regatta_protocol.operations.layers import LayerWish
+from regatta_protocol.operations.layers import WantedLayer
 
 if TYPE_CHECKING:
     from regatta.environment.resolve import Resolution
@@ -109,7 +109,7 @@ class Layers:
             self._announce(found, asked.wanted)
         if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == found.key):
             nodes = [self._remote.cluster.node(name) for name in answers]
-            answers = self._remote.everywhere(nodes, Inspect(layer=LayerWish(found.key, asked.label)))
+            answers = self._remote.everywhere(nodes, Inspect(layer=WantedLayer(found.key, asked.label)))
         lacking = [name for name, said in bases.states(answers).items() if not said.there]
         if lacking:
             self._bring(found, lacking, asked, remembered)
@@ -158,10 +158,10 @@ class LayerRequest:
         """For whom the layer is."""
         return self.root.name
 
-    def question(self) -> LayerWish:
+    def question(self) -> WantedLayer:
         """Return what each node is asked with the release."""
         layer = (self.known or {}).get("layer")
-        return LayerWish(layer["key"] if layer else None, self.label)
+        return WantedLayer(layer["key"] if layer else None, self.label)
 
     def resolution(self, base: str) -> "Resolution | None":
         """Return what is remembered for a base."""

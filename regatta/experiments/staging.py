@@ -1,12 +1,20 @@
-"""Input that a person names, put where runs read it, outside the timers; and what a record says of it."""
+"""Input that a person names, or that a workload makes where none is named, put where runs read it, outside the timers;
+and what a record says of it.
+"""
 
+import fnmatch
 import functools
+import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from regatta.cards.card import Input, Value, Workload, flag
+from regatta import paths
+from regatta.cards.card import Input, Made, Value, Workload, flag
 from regatta.errors import DataError, UsageError
-from regatta.experiments import checked, made
+from regatta.experiments import checked
 from regatta.hdfs import client as hdfs
 from regatta.release import inputs, objects
 from regatta.run.session import Session
@@ -46,7 +54,7 @@ def _file(
         return asked, {name: asked, f"{name}_bytes": info["length"], f"{name}_checksum": info["checksum"]}
     if asked is not None and (asked in given.made or objects.is_address(asked)):
         return asked, {name: asked}
-    path = Path(asked).expanduser() if asked is not None else made.default(workload)
+    path = Path(asked).expanduser() if asked is not None else _default(workload)
     if path is None:
         return None, {}
     if path.is_dir():
@@ -114,3 +122,44 @@ def _on_all(session: Session, files: list[inputs.DataFile]) -> str:
         if sent := inputs.bring(session.remote, file, nodes):
             session.console.note(f"{file.path.name} ({file.size / 1e6:.1f} MB) put on {', '.join(sent)}")
     return ",".join(file.on(nodes[0]) for file in files)
+
+
+def _default(workload: Workload) -> Path | None:
+    """The input that the card's program makes, once for each state of what it is made from; None where it names none.
+
+    DataError where it cannot be made.
+    """
+    given = workload.card.input
+    if given is None or given.default is None:
+        return None
+    made = given.default
+    target = paths.cache_dir() / made.name.format(state=_state(workload, made))
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", made.module, str(target)],
+        cwd=workload.root,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode:
+        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        raise DataError(said[-1] if said else f"{made.about} could not be made; give {flag(given.option)} FILE")
+    return target
+
+
+def _state(workload: Workload, made: Made) -> str:
+    """Hash of the names, sizes and times of what it is made of, and of the program that makes it."""
+    program = workload.root / f"{made.module.replace('.', '/')}.py"
+    digest = hashlib.sha256(program.read_bytes())
+    for folder in made.reads:
+        for base, _, files in os.walk(folder):
+            for name in sorted(files):
+                if any(fnmatch.fnmatchcase(name, pattern) for pattern in made.files):
+                    info = (Path(base) / name).stat()
+                    digest.update(f"{base}/{name}\0{info.st_size}\0{info.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:16]

@@ -1,4 +1,7 @@
-"""Advice on the last words of a failed run: rows of `advice.toml`, each a pattern with its cause and advice."""
+"""Advice on the last words of a failed run: rows of `advice.toml`, each a pattern with its cause and advice.
+
+Which Debian package has a shared library that a program lacks, is in `libraries.toml`.
+"""
 
 import functools
 import re
@@ -6,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
-from regatta.frameworks import libraries
 from regatta.program import hint
 
 if sys.version_info >= (3, 11):
@@ -15,7 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FILE = "advice.toml"
+FILE, LIBRARIES = "advice.toml", "libraries.toml"
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")
 _OURS = "regatta: "
@@ -41,17 +44,16 @@ class Row:
         for number, value in enumerate(found.groups(default=""), 1):
             text = text.replace(f"\\{number}", value)
         if "\\package" in text:
-            text = text.replace("\\package", libraries.advice(found[1]))
+            text = text.replace("\\package", _about_library(found[1]))
         return _COMMAND.sub(lambda one: hint(one[1], *one[2].split()), text)
 
 
 @functools.cache
 def rows() -> tuple[Row, ...]:
     """Return the rows, of which earlier ones come first where a line fits several."""
-    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
     return tuple(
         Row(one["of"], re.compile(one["pattern"]), one.get("cause", ""), one["advice"], one["example"])
-        for one in tomllib.loads(text)["row"]
+        for one in _read(FILE)["row"]
     )
 
 
@@ -74,3 +76,28 @@ def _last_error(lines: Sequence[str]) -> Sequence[str]:
     while starts and any(words in line for line in lines[max(start - 3, 0) : start] for words in _CHAINED):
         start = starts.pop()
     return lines[start:]
+
+
+def _read(file: str) -> dict[str, Any]:
+    return dict(tomllib.loads(resources.files(__package__).joinpath(file).read_text(encoding="utf-8")))
+
+
+@functools.cache
+def _libraries() -> dict[str, dict[str, str]]:
+    return _read(LIBRARIES)
+
+
+def package(library: str) -> str | None:
+    """Return the Debian package of a library (libGL.so.1, also libGL.so); None where that is not known."""
+    tables = _libraries()
+    by_prefix = (name for prefix, name in tables["prefix"].items() if library.startswith(prefix))
+    without_number = (name for one, name in tables["package"].items() if one.startswith(f"{library}."))
+    return tables["package"].get(library) or next(by_prefix, None) or next(without_number, None)
+
+
+def _about_library(library: str) -> str:
+    """Return what to do about a library that is missing."""
+    name = package(library)
+    if name is None:
+        return f"write its Debian package into regatta.toml, apt = [...] ('apt-file search {library}' names it)"
+    return f'it is in Debian\'s package {name}: write apt = ["{name}"] into regatta.toml, and the next run has it'

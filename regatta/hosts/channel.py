@@ -13,6 +13,7 @@ from regatta.hosts.cluster import Node
 from regatta.program import retold
 from regatta_protocol.decoding import FaultError, decode, encode
 from regatta_protocol.operations.operation import Answer, Line, Operation, kinds
+from regatta_protocol.place import Place
 
 LEAVE_SECONDS = 0.2
 _KEPT_ERRORS = 100
@@ -108,7 +109,7 @@ class Stream(Generic[Answer, Line]):
         node: Node,
         channel: Channel,
         asked: Operation[Answer],
-        place: dict[str, Any],
+        place: Place,
         timeout: float | None,
         keep: Callable[[Channel], None],
         explain: Explain,

@@ -29,6 +29,7 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.program import about_hosts
 from regatta_protocol.operations.hosts import GATE
 from regatta_protocol.operations.operation import Answer, Line, Operation, Telling
+from regatta_protocol.place import Place
 
 Done = TypeVar("Done")
 _NO_PASSWORD = re.compile("password is required|authentication is required|terminal is required|no password was")
@@ -77,7 +78,7 @@ class Remote:
         """`user@host` as ssh takes it."""
         return openssh.destination(node)
 
-    def place(self, node: Node) -> dict[str, Any]:
+    def place(self, node: Node) -> Place:
         """Return what the node's side needs to know about where things are on this node; a gate knows them itself."""
         if node.member:
             return {"gate": self._identity}

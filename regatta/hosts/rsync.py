@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from regatta.hosts import openssh, sudo
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote, explain
 from regatta.program import about_hosts
+from regatta_protocol.operations.hosts import GATE, SEND
 
 AS_RUN = ["setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs", "rsync"]
 """rsync on a node without root's rights: the account of runs, in whose folders it reads."""
@@ -107,6 +109,7 @@ class Fetch:
         else:
             if self._node.member:
                 command += ["-e", " ".join(map(_quote, sudo.own(self._remote.ssh(self._node)))), "--no-protect-args"]
+                command.append(f"--rsync-path={shlex.join(['sudo', '-n', GATE, SEND])}")
                 own = {**os.environ, sudo.OF_GATE: asked}
             else:
                 program = AS_RUN if self._of["part"] else [*AS_OWNER, str(Path(source).parent)]

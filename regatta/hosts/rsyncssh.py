@@ -1,8 +1,8 @@
 """ssh as rsync starts it, where sudo on the node may ask: `python rsyncssh.py SSH...`.
 
 The beginning of what ssh reads is the variable `REGATTA_SUDO`; then comes what rsync sends. It ends when ssh does.
-With `REGATTA_GATE` instead, the gate for members starts the other rsync: of what this rsync asks to start, it gets the
-short options, with the request in the file that the variable names.
+With `REGATTA_GATE` instead, the gate for members starts the other rsync: this rsync names it as the program to start,
+and the gate gets only its short options, with the request in the file that the variable names.
 """
 
 import contextlib
@@ -14,7 +14,6 @@ import threading
 from pathlib import Path
 
 BLOCK = 1 << 20
-GATE = "sudo -n /etc/regatta/gate send"
 
 
 def main() -> int:
@@ -23,7 +22,7 @@ def main() -> int:
     if asked := os.environ.pop("REGATTA_GATE", ""):
         at = words.index("--server")
         text = json.dumps({**json.loads(Path(asked).read_text()), "flags": words[at + 2]}).encode()
-        first, words = b"%08d" % len(text) + text, [*words[: at - 1], GATE]
+        first, words = b"%08d" % len(text) + text, words[:at]
     else:
         first = os.environb.pop(b"REGATTA_SUDO")
     process = subprocess.Popen(words, stdin=subprocess.PIPE, bufsize=0)

@@ -10,7 +10,7 @@ from importlib import resources
 from regatta import paths
 
 _ELSEWHERE = {"__init__", "aptcache", "aptrelay", "sitecustomize_rank", "metrics", "siteproxy"}
-_ELSEWHERE |= {"imports", "meeting", "spawn_guard", "events", "cards"}
+_ELSEWHERE |= {"imports", "meeting", "spawn_guard", "events", "cards", "notebook", "place"}
 """Modules of the node's side, and of what is shared with it, that serve no request: a rank's, a service's, a run's."""
 _GATE = ("gate", "members")
 """Modules that only members need."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Iterator
 
 from regatta.node import hdfs, rights, rundirs, trees
 from regatta.node.problem import Problem
 from regatta_protocol.operations.hosts import Cooled
 
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 PAGES = "/proc/sys/vm/drop_caches"
 
 
-def cool(place: dict[str, Any], whole: bool = True) -> Cooled:
+def cool(place: Place, whole: bool = True) -> Cooled:
     """Remove prepared forms of inputs and pages of files.
 
     All pages need root and their own kernel (`whole`: try it); else those of input files and HDFS's blocks go.
@@ -33,7 +36,7 @@ def cool(place: dict[str, Any], whole: bool = True) -> Cooled:
     return Cooled(removed, "inputs", reason)
 
 
-def _prepared(place: dict[str, Any]) -> str:
+def _prepared(place: Place) -> str:
     """Return where runs keep prepared forms: as `workloads.common.storage.prepared` finds it for the user of runs."""
     if place.get("user"):
         return os.path.join(rundirs.home(place), ".cache", "regatta", "prepared")
@@ -42,7 +45,7 @@ def _prepared(place: dict[str, Any]) -> str:
 
 
 @rights.shared()
-def _remove_prepared(place: dict[str, Any]) -> int:
+def _remove_prepared(place: Place) -> int:
     folder = _prepared(place)
     try:
         names = [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]

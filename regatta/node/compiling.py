@@ -8,13 +8,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Dict, List, Sequence
 
 from regatta.node import confine, manifest, rights
 from regatta.node.problem import Problem
 from regatta_protocol.operations.layers import BuiltWheel
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 SECONDS = 1200.0
 MOST_BYTES = 40 << 20

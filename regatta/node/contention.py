@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Dict
+from typing import TYPE_CHECKING
 
 from regatta.node import energy as counters
 from regatta.node import notes, rights, rundirs
@@ -13,7 +13,9 @@ from regatta_protocol.decoding import fitting
 from regatta_protocol.operations.runs import Contended
 from regatta_protocol.run import Kept
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 KERNEL_THREADS = "2"
 OURS = "/regatta-"

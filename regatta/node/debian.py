@@ -6,9 +6,12 @@ import contextlib
 import json
 import os
 import subprocess
-from typing import Any, Dict, List, Sequence, Set
+from typing import TYPE_CHECKING, List, Sequence, Set
 
 from regatta_protocol.operations.debian import DebianInstalled
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 RECORD = "/etc/regatta/installed.json"
 """The packages that provisioning has installed here, and a teardown removes."""
@@ -39,7 +42,7 @@ def _installed() -> Set[str]:
     return found
 
 
-def install(place: Dict[str, Any], names: Sequence[str]) -> DebianInstalled:
+def install(place: Place, names: Sequence[str]) -> DebianInstalled:
     """Install packages, and note what came with them; it is an answer, no error, that a node may not or cannot."""
     if os.geteuid() != 0:
         return DebianInstalled(f"only root may install it: sudo apt-get install {' '.join(names)}")

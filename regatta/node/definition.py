@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any, Dict, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Sequence
 
 from regatta.node import layout, rundirs, secret
 from regatta_protocol.decoding import FaultError, decode, encode
 from regatta_protocol.operations.hosts import Definition, Member, Token
 
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 PATH = "/etc/regatta/cluster.json"
 
 
-def member(place: Dict[str, Any], keys: Sequence[str], tokens: Sequence[Token]) -> Member:
+def member(place: Place, keys: Sequence[str], tokens: Sequence[Token]) -> Member:
     """The cluster of this host, its definition where this is the head, and those of these secrets that are here."""
     known = _read(layout.NODE)
     kept, roles = _kept(), tuple(map(str, known.get("roles", ())))
@@ -21,7 +24,7 @@ def member(place: Dict[str, Any], keys: Sequence[str], tokens: Sequence[Token]) 
     return Member(held, str(known.get("cluster", "")), str(known.get("head", "")), roles, kept)
 
 
-def keep(place: Dict[str, Any], definition: Definition) -> None:
+def keep(place: Place, definition: Definition) -> None:
     """Keep the definition, in place of the one that was here."""
     rundirs.store(PATH, encode(definition), 0o600)
 

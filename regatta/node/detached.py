@@ -11,13 +11,17 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, List, Sequence, cast
 
 from regatta.node import holder, rundirs, runs
 from regatta.node.queue import OWNER
 from regatta_protocol.decoding import decode
+from regatta_protocol.operations.queue import Carried
 from regatta_protocol.operations.runs import StartRun
 from regatta_protocol.states import Mode, State
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 POLL_SECONDS = 0.25
 
@@ -32,19 +36,19 @@ def main(what: str, asked: str) -> None:
     `follow` is `run` for a part that works already, as Slurm has lost its state. A member of a service has no process
     to wait for: the driver's end is the run's.
     """
-    said = json.loads(asked)
+    said = decode(Carried, json.loads(asked))
     own, listed = os.environ["SLURMD_NODENAME"], os.environ["SLURM_JOB_NODELIST"]
     names = subprocess.run(
         ["scontrol", "show", "hostnames", listed], capture_output=True, text=True, errors="replace", check=True
     )
     try:
-        start = part(said, names.stdout.split(), own, _cpus(own) if said["shares"] else ())
+        start = part(said, names.stdout.split(), own, _cpus(own) if said.shares else ())
     except KeyError as error:
         _log(f"{os.environ['SLURM_JOB_NAME']}: {error} has joined the cluster after it was queued: start it again")
         sys.exit(1)
     if start is None:
         return
-    place, run = {**said["nodes"][own]["place"], "by": os.environ.get(OWNER)}, start.spec.id
+    place, run = cast("Place", {**said.nodes[own].place, "by": os.environ.get(OWNER)}), start.spec.id
     if what == "stop":
         _stop(place, run, "the run ended on another node")
         return
@@ -74,36 +78,36 @@ def _cpus(own: str) -> List[int]:
     return [sorted(os.sched_getaffinity(0))[number] for number in mine]
 
 
-def part(said: Dict[str, Any], granted: Sequence[str], own: str, cpus: Sequence[int] = ()) -> StartRun | None:
+def part(said: Carried, granted: Sequence[str], own: str, cpus: Sequence[int] = ()) -> StartRun | None:
     """What the node `own` starts of a run on the nodes that are granted, or on these CPUs of it; None: nothing.
 
     Their order is that of their kinds, and then of the cluster. KeyError for a node that was not there yet.
     """
-    nodes = said["nodes"]
-    order = {name: (node["kind"], number) for number, (name, node) in enumerate(nodes.items())}
+    nodes = said.nodes
+    order = {name: (node.kind, number) for number, (name, node) in enumerate(nodes.items())}
     names = sorted(granted, key=lambda name: order[name])
-    asked = said["forms"][",".join(str(nodes[name]["kind"]) for name in names)][names.index(own)]
+    asked = said.forms[",".join(str(nodes[name].kind) for name in names)][names.index(own)]
     if asked is None:
         return None
     text = json.dumps(asked)
     for number, name in enumerate(names):
-        stands = f"{said['token']}-{number}"
+        stands = f"{said.token}-{number}"
         text = text.replace(f"{stands}-name", name)
-        text = text.replace(f"{stands}-address", nodes[name]["place"]["cluster_address"])
-    asked = json.loads(text)
-    asked["spec"]["files"] = said["files"][asked["spec"]["files"]]
-    asked["spec"]["record"]["facts"] = nodes[own]["facts"]
+        text = text.replace(f"{stands}-address", nodes[name].place["cluster_address"])
+    found = json.loads(text)
+    found["spec"]["files"] = said.files[found["spec"]["files"]]
+    found["spec"]["record"]["facts"] = nodes[own].facts
     if cpus:
-        asked["spec"]["cpus"] = cpus
-        asked["spec"]["record"]["facts"] = {**nodes[own]["facts"], "cpus": cpus, "cores": len(cpus)}
-    return decode(StartRun, asked)
+        found["spec"]["cpus"] = cpus
+        found["spec"]["record"]["facts"] = {**nodes[own].facts, "cpus": cpus, "cores": len(cpus)}
+    return decode(StartRun, found)
 
 
 def _log(text: str) -> None:
     subprocess.run(["logger", "--tag=regatta-queue", text], check=False)
 
 
-def _stop(place: dict[str, object], run: str, reason: str) -> None:
+def _stop(place: Place, run: str, reason: str) -> None:
     if rundirs.there(place, run):
         runs.stop(place, run, reason)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Sequence
 
 from regatta.node import disk
 from regatta_protocol.operations.layers import EnvironmentsThere, EnvironmentThere
 
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 STARTED = "/etc/regatta/started"
 
 
-def look(place: dict[str, Any], packages: Sequence[str]) -> EnvironmentsThere:
+def look(place: Place, packages: Sequence[str]) -> EnvironmentsThere:
     """Whole environments, the one that was switched to last first, and of each the versions of these packages."""
     root, there = place["root"], []
     for name in os.listdir(root) if os.path.isdir(root) else []:
@@ -29,7 +32,7 @@ def look(place: dict[str, Any], packages: Sequence[str]) -> EnvironmentsThere:
     return EnvironmentsThere(current, tuple(there))
 
 
-def switch(place: dict[str, Any], name: str, units: Sequence[str]) -> None:
+def switch(place: Place, name: str, units: Sequence[str]) -> None:
     """Point the link at an environment in one step. The next provisioning then knows to restart what is made of it:
     these units."""
     root = place["root"]
@@ -43,7 +46,7 @@ def switch(place: dict[str, Any], name: str, units: Sequence[str]) -> None:
     disk.settle_all(root)
 
 
-def resolved(place: dict[str, Any], path: str) -> str:
+def resolved(place: Place, path: str) -> str:
     """A path below the link `env` as one below the environment that it leads to now, which later switches leave."""
     link = os.path.join(place["root"], "env")
     if path.startswith(link + "/") and os.path.islink(link):

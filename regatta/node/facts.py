@@ -7,12 +7,15 @@ import json
 import os
 import platform
 import time
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from regatta.node import cgroup, gpus
 
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
-def facts(place: dict[str, Any], packages: Sequence[str] = ()) -> dict[str, Any]:
+
+def facts(place: Place, packages: Sequence[str] = ()) -> dict[str, Any]:
     """Facts for the record and for spreading ranks, versions of these packages among them; unknown ones are None."""
     env = environment(place)
     there = env.get("packages", {})
@@ -41,7 +44,7 @@ def facts(place: dict[str, Any], packages: Sequence[str] = ()) -> dict[str, Any]
     }
 
 
-def environment(place: dict[str, Any]) -> dict[str, Any]:
+def environment(place: Place) -> dict[str, Any]:
     """The Python environment of runs: at least {"python", "packages": {name: version}}, and "hash" where it has one."""
     python = place["python"]
     described = os.path.join(os.path.dirname(os.path.dirname(python)), "regatta-env.json")

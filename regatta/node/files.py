@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from typing import Any
+from typing import TYPE_CHECKING
 
 from regatta.node import disk, manifest, staging
 from regatta.node.problem import Problem
 from regatta_protocol.operations.layers import Incoming
 from regatta_protocol.operations.transfers import ProvenFile
 
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
-def path(place: dict[str, Any], sha256: str, name: str) -> str:
+
+def path(place: Place, sha256: str, name: str) -> str:
     """Return where a file of that content is kept."""
     return os.path.join(place["state"], "data", sha256, name)
 
 
-def have(place: dict[str, Any], sha256: str, name: str, size: int) -> bool:
+def have(place: Place, sha256: str, name: str, size: int) -> bool:
     """Whether the node has the file (its content was proven when it came); marks its folder as asked for now."""
     target = path(place, sha256, name)
     there = os.path.isfile(target) and os.path.getsize(target) == size
@@ -27,7 +30,7 @@ def have(place: dict[str, Any], sha256: str, name: str, size: int) -> bool:
     return there
 
 
-def begin(place: dict[str, Any], size: int) -> Incoming:
+def begin(place: Place, size: int) -> Incoming:
     """Make a folder to receive a file; Problem where the disk is too small for it."""
     base = os.path.join(place["state"], "data")
     os.makedirs(base, mode=0o755, exist_ok=True)
@@ -41,7 +44,7 @@ def begin(place: dict[str, Any], size: int) -> Incoming:
     return Incoming(incoming)
 
 
-def commit(place: dict[str, Any], incoming: str, sha256: str, name: str) -> ProvenFile:
+def commit(place: Place, incoming: str, sha256: str, name: str) -> ProvenFile:
     """Prove the file that arrived and move it to its place; then it is on the disk."""
     incoming = staging.taken(place, incoming, os.path.join(place["state"], "data"))
     arrived = os.path.join(incoming, name)

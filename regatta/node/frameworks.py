@@ -10,9 +10,11 @@ from __future__ import annotations
 import glob
 import importlib
 import os
-from typing import Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 _PACKAGE = "regatta.frameworks"
 
 

@@ -14,20 +14,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Any, BinaryIO, Dict, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator
 
 from regatta.node import main as serving
 from regatta.node import members, rights, rundirs, staging
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
-from regatta_protocol.operations.hosts import GATE
+from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 PLACE = "/etc/regatta/gate.json"
 """Where things are on this host: root's, as provisioning has written it."""
 MOST_BYTES, MOST_MEMORY = 64 << 20, 8 << 30
-SEND = "send"
-"""The one argument that there may be: to send files of a run by rsync."""
 _VARIABLES = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root", "USER": "root"}
 _UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -54,21 +55,22 @@ def answered(request: Dict[str, Any], account: str, identity: str) -> Any:
     return rule.shown(place, serving.done(op, place, asked))
 
 
-def _place(theirs: Any, account: str, identity: str) -> Dict[str, Any]:
+def _place(theirs: Any, account: str, identity: str) -> Place:
     if theirs != identity:
         raise Problem(
             f"its gate for members is of Regatta {identity}, and you have {theirs or 'another'}: use the same version, "
             "or ask who has sudo to run 'regatta provision' with yours"
         )
     with open(PLACE) as file:
-        place = json.load(file)
-    return {**_apart(place.pop("separate", None), account), **place, "by": account, "member": account}
+        told = json.load(file)
+    separate = told.pop("separate", None)
+    known: Place = told
+    place: Place = {**known, "by": account, "member": account}
+    return place if separate is None else {**place, **_apart(separate, account)}
 
 
-def _apart(separate: Dict[str, Any] | None, account: str) -> Dict[str, Any]:
-    """The account and the ports that only this member's runs have; nothing where all runs have the same."""
-    if separate is None:
-        return {}
+def _apart(separate: Dict[str, Any], account: str) -> Place:
+    """The account and the ports that only this member's runs have."""
     if account not in separate:
         raise Problem(f"there is no account here for runs of {account}: ask who has sudo to run 'regatta provision'")
     return {"account": separate[account]["name"], "ports": separate[account]["ports"]}

@@ -6,18 +6,20 @@ import json
 import re
 import subprocess
 import time
-from typing import Any, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from regatta.node import disk
 from regatta.node.problem import Problem
 from regatta_protocol.operations.hdfs import HdfsState, Moved, Moving
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 CONF = "/etc/regatta/hadoop"
 INCLUDE, EXCLUDE = f"{CONF}/include", f"{CONF}/exclude"
 INFO = "Hadoop:service=NameNode,name=NameNodeInfo"
 POLL_SECONDS = 1.0
 
-Place = dict[str, Any]
 Emit = Callable[[Moving], None]
 
 

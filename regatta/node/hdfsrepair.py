@@ -9,12 +9,14 @@ import os
 import re
 import subprocess
 import time
-from typing import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Sequence
 
 from regatta.node import hdfs, rights
-from regatta.node.hdfs import Place
 from regatta.node.problem import Problem
 from regatta_protocol.operations.hdfs import Aside, BytesRead, Damaged, DamagedCopy
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 UNIT = "regatta-hdfs-datanode.service"
 PIECE_BYTES = 1 << 20

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Sequence
 
 from regatta.node import debian, facts, files, frameworks, layers, network, queue, releases, rundirs
 from regatta_protocol.operations.launch import InputFile, Inspected
-from regatta_protocol.operations.layers import LayerWish
+from regatta_protocol.operations.layers import WantedLayer
 from regatta_protocol.operations.releases import Held, Patch, ReleaseState
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 
 def inspect(  # noqa: PLR0913 (the keys of one question)
-    place: dict[str, Any],
+    place: Place,
     release: str | None = None,
     hint: str | None = None,
     patch: Patch | None = None,
@@ -19,7 +22,7 @@ def inspect(  # noqa: PLR0913 (the keys of one question)
     facts_wanted: bool = True,
     versions: Sequence[str] = (),
     ports: Sequence[int] = (),
-    layer: LayerWish | None = None,
+    layer: WantedLayer | None = None,
     packages: bool = False,
     free: int = 1,
     asks: Dict[str, str] | None = None,

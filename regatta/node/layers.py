@@ -14,7 +14,7 @@ import secrets
 import shutil
 import subprocess
 import time
-from typing import Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from regatta.node import disk, facts, manifest, relay, releases, rights, rundirs
 from regatta.node.problem import Problem
@@ -30,7 +30,8 @@ from regatta_protocol.operations.layers import (
     Proven,
 )
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 KEEP = 5
 GRACE_SECONDS = 900

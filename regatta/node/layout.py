@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict
+from typing import TYPE_CHECKING
 
 from regatta.node.problem import Problem
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 NUMBER = 3
 """Raised with every change of docs/reference/node-files.md that `make provision` has to carry over.
@@ -25,7 +28,7 @@ def of_node() -> int | None:
         return None
 
 
-def check(place: Dict[str, Any], older: bool = False, bare: bool = False) -> None:
+def check(place: Place, older: bool = False, bare: bool = False) -> None:
     """Problem where a cluster's node has another layout than this program knows, or none: it is not provisioned.
 
     An `older` one may do, and a host that is `bare`.

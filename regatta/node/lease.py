@@ -11,9 +11,12 @@ import json
 import os
 import signal
 import time
-from typing import Any, Callable, Dict, TextIO
+from typing import TYPE_CHECKING, Any, Callable, Dict, TextIO
 
 from regatta_protocol.operations.hosts import Holder, LeaseWord
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 PATH = "/run/regatta.lease"
 BEAT_SECONDS = 10.0
@@ -24,9 +27,7 @@ class _Broken(Exception):
     """Another controller takes the lease."""
 
 
-def hold(
-    place: Dict[str, Any], emit: Callable[[LeaseWord], None], who: str, command: str, broken: bool = False
-) -> None:
+def hold(place: Place, emit: Callable[[LeaseWord], None], who: str, command: str, broken: bool = False) -> None:
     """Hold the lease until the connection ends; emits that it is held, or who has it.
 
     `broken`: whoever holds it loses it, and learns of that. Lines that are emitted from time to time let the kernel
@@ -51,7 +52,7 @@ def hold(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _path(place: Dict[str, Any]) -> str:
+def _path(place: Place) -> str:
     """On inventory/local nothing is root's."""
     if place.get("user"):
         return PATH

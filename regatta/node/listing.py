@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from typing import Any, Dict, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Tuple
 
 from regatta.node import notes, rights, rundirs
 from regatta_protocol.decoding import believe
 from regatta_protocol.run import About, FollowedBy, Kept, Listed, Listing, PlanKept
 from regatta_protocol.states import State
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 BEGINNING_SECONDS = 60.0
 """A run's folder is there before `spec.json` is."""

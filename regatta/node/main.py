@@ -11,12 +11,15 @@ import os
 import queue
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable
 
 from regatta.node import layout, owner
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode, encode
 from regatta_protocol.operations.operation import Telling
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 OPERATIONS = {
     "inspect": ("launch.Inspect", "launch.inspect"),
@@ -159,7 +162,7 @@ def _answered(request: Request) -> Any:
     return done(op, place, decode(declared(op), request["args"]))
 
 
-def check(op: str, place: Dict[str, Any]) -> None:
+def check(op: str, place: Place) -> None:
     """Problem where this node is not provisioned as the operation needs it."""
     layout.check(place, older=op in OLDER, bare=op in BARE)
 
@@ -169,7 +172,7 @@ def declared(op: str) -> Any:
     return _found("regatta_protocol.operations", OPERATIONS[op][0])
 
 
-def done(op: str, place: Dict[str, Any], asked: Any) -> Any:
+def done(op: str, place: Place, asked: Any) -> Any:
     """Do what is asked; returns the answer."""
     work = _found("regatta.node", OPERATIONS[op][1])
     told = {"emit": lambda line: emit(encode(line))} if isinstance(asked, Telling) else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Sequence
 
 from regatta.node import cgroup, manifest, notes, outputs, queue, rights, rundirs, staging, supervisor
 from regatta.node.problem import Problem
@@ -25,7 +25,9 @@ from regatta_protocol.run import Limits, Spec
 from regatta_protocol.states import Mode
 from regatta_protocol.value import fields
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 PORTS = (1024, 65535)
 MOST_PORTS, MOST_NODES, MOST_FILES = 64, 4096, 4096

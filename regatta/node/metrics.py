@@ -11,13 +11,15 @@ import itertools
 import re
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Tuple
 
 from regatta.node import frameworks, gpus, progress, queuemetrics, rundirs
 from regatta_protocol.run import PlanKept
 from regatta_protocol.states import Mode
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 Labels = Dict[str, str]
 Sample = Tuple[str, Labels, float]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Dict
 
 from regatta.node import progress
 from regatta_protocol.operations.services import MonitoringState
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 CONF = "/etc/regatta/monitoring.json"
 TIMEOUT_SECONDS = 5.0

@@ -1,30 +1,16 @@
-"""Interfaces and ports of a node."""
+"""Free ports of a node."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import socket
-import struct
 import time
-from typing import Any, Collection, Dict
+from typing import TYPE_CHECKING, Collection
 
 from regatta.node.problem import Problem
 
-Place = Dict[str, Any]
-
-SIOCGIFADDR = 0x8915
-
-
-def interface(address: str) -> str | None:
-    """Name of the network interface that holds an IPv4 address; None where there is none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(sock.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                if socket.inet_ntoa(answer[20:24]) == address:
-                    return name
-    return None
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 
 def free_ports(place: Place, low: int, high: int, taken: Collection[int], count: int) -> list[int]:

@@ -13,13 +13,15 @@ import fcntl
 import json
 import os
 import time
-from typing import Any, Dict, Iterator
+from typing import TYPE_CHECKING, Any, Dict, Iterator
 
 from regatta.node import rights
 from regatta_protocol.decoding import encode
 from regatta_protocol.run import Spec
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 Note = Dict[str, Any]
 
 STOPPED = "stopped"

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import time
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Sequence, Tuple
 
 from regatta.node import releases, rights, rundirs, shared
 from regatta.node.problem import Problem
@@ -22,7 +22,9 @@ from regatta_protocol.decoding import fitting
 from regatta_protocol.operations.outputs import Left, Sizes, Sums
 from regatta_protocol.run import Kept
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 LOOK_SECONDS = 120.0
 BYTES_A_SECOND = 20e6

@@ -7,13 +7,15 @@ import os
 import socket
 import tempfile
 import time
-from typing import Any, Callable, Dict, List
+from typing import TYPE_CHECKING, Callable, Dict, List
 
 from regatta.node import rights
 from regatta.node.problem import Problem
 from regatta_protocol.operations.probe import Listening, Probed
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 BLOCK = bytes(1 << 16)
 COPIED = 32 << 20
 WRITTEN, SYNCS = 32 << 20, 8

@@ -7,14 +7,16 @@ import glob
 import json
 import os
 import time
-from typing import Any, Dict, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
 from regatta.node import rundirs, runlog
 from regatta_protocol.decoding import fitting
 from regatta_protocol.log import PREFIX
 from regatta_protocol.run import Kept
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 TAIL_BYTES = 1 << 18
 MOST_BYTES = 1 << 22

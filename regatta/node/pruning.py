@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Dict, Sequence
+from typing import TYPE_CHECKING, Sequence
 
 from regatta.node import notes, releases, rights, rundirs, trees
 from regatta.node import runs as node_runs
@@ -13,7 +13,9 @@ from regatta.node.problem import Problem
 from regatta_protocol.operations.runs import Pruned
 from regatta_protocol.states import State
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 REMOVED = ".removed-"
 RAY_RESULTS = "ray_results"
 """In `$HOME`: where Ray Train and Ray Tune keep their results and checkpoints unless they get another path."""

@@ -10,11 +10,14 @@ import re
 import shlex
 import subprocess
 import time
-from typing import Any, Callable, Collection, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, List, Sequence, Tuple
 
 from regatta.node import holder, rundirs, turns
 from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 OWNER = "REGATTA_OWNER"
 """Variable of the script of a run without a controller: whose run it is."""
@@ -60,7 +63,7 @@ _HELD, _DETACHED = "regatta: ", "regatta, detached: "
 _FIELDS = "%i|%T|%Q|%y|%V|%S|%D|%N|%r|%j|%k"
 
 
-def there(place: Dict[str, Any]) -> bool:
+def there(place: Place) -> bool:
     """Whether Slurm gives the nodes of the cluster of which this is the head."""
     return bool(place.get("user")) and (os.path.exists(_UNIT) or os.path.exists(_EXISTING))
 
@@ -70,7 +73,7 @@ def _existing() -> Dict[str, Any] | None:
 
 
 def hold(  # noqa: PLR0913 (the keys of one request)
-    place: Dict[str, Any],
+    place: Place,
     emit: Callable[[QueueWord], None],
     run: str,
     wanted: int,
@@ -194,7 +197,7 @@ def placed(own: Sequence[Entry], nice: int) -> Tuple[int, Dict[int, int]]:
 
 
 def submit(  # noqa: PLR0913 (the keys of one request)
-    place: Dict[str, Any],
+    place: Place,
     run: str,
     script: str,
     wanted: int,
@@ -342,7 +345,7 @@ def _keep(run: str, state: str, emit: Callable[[QueueWord], None]) -> None:
     emit(QueueWord(revoked=True))
 
 
-def listing(place: Dict[str, Any]) -> Queued:
+def listing(place: Place) -> Queued:
     """Who holds nodes, then who waits, first in line first."""
     if not there(place):
         return Queued(turns.listing(place))
@@ -350,7 +353,7 @@ def listing(place: Dict[str, Any]) -> Queued:
     return Queued(tuple(one.changed(others=one.owner != own) for one in _entries()))
 
 
-def withdraw(place: Dict[str, Any], run: str) -> Withdrawn:
+def withdraw(place: Place, run: str) -> Withdrawn:
     """Take a run that waits out of the queue."""
     if not there(place):
         return Withdrawn(turns.withdraw(place, run))

@@ -9,14 +9,16 @@ import pwd
 import shlex
 import shutil
 import subprocess
-from typing import Any, Dict, List
+from typing import TYPE_CHECKING, List
 
 from regatta.node import manifest, releases
 from regatta.node.problem import Problem
 from regatta_protocol.operations.releases import BegunRelease, CommittedRelease
-from regatta_protocol.operations.transfers import Shelf
+from regatta_protocol.operations.transfers import CachePlace
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 USER, RELAY = "regatta", "regatta-relay"
 """The account of runs, and the one that serves the relay: it reads what runs read, and no run is that account."""
 STALLED_SECONDS = 60
@@ -47,14 +49,14 @@ def _run(command: List[str], what: str) -> str:
     return done.stdout
 
 
-def shelf(place: Place) -> str:
+def cache(place: Place) -> str:
     """Folder of what is kept for others."""
     return os.path.join(place["root"], ".relay")
 
 
-def offer(place: Place, name: str, own: str) -> Shelf:
-    """A shelf with nothing else on it; what this node has itself under the path `own` need not be sent to it."""
-    base = shelf(place)
+def offer(place: Place, name: str, own: str) -> CachePlace:
+    """Make the cache empty; what this node has itself under the path `own` need not be sent to it."""
+    base = cache(place)
     os.makedirs(base, mode=0o755, exist_ok=True)
     for other in os.listdir(base):
         if other != name:
@@ -65,7 +67,7 @@ def offer(place: Place, name: str, own: str) -> Shelf:
     with open(path, "ab"):
         os.chown(path, 0, pwd.getpwnam(USER).pw_gid)
         os.chmod(path, 0o640)
-    return Shelf(path)
+    return CachePlace(path)
 
 
 def take(place: Place, name: str, target: str) -> None:
@@ -73,11 +75,11 @@ def take(place: Place, name: str, target: str) -> None:
     _make_room(target)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(target)
-    os.link(os.path.join(shelf(place), name), target)
+    os.link(os.path.join(cache(place), name), target)
 
 
 def fetch(place: Place, host: str, source: str, target: str) -> None:
-    """A file of the relay's shelf; what a stopped copy left is used again. Its user verifies it."""
+    """A file of the relay's cache; what a stopped copy left is used again. Its user verifies it."""
     _make_room(target)
     rsync(host, source, target, ["--inplace", "--partial", "--chmod=F600"])
 
@@ -87,8 +89,8 @@ def _make_room(target: str) -> None:
 
 
 def drop(place: Place) -> None:
-    """Clear the shelf."""
-    shutil.rmtree(shelf(place), ignore_errors=True)
+    """Clear the cache."""
+    shutil.rmtree(cache(place), ignore_errors=True)
 
 
 def fetch_release(place: Place, release: str, begun: BegunRelease, host: str, root: str) -> CommittedRelease:

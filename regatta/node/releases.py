@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import time
-from typing import IO, Any, Dict, Iterator
+from typing import IO, TYPE_CHECKING, Iterator
 
 from regatta.node import disk, manifest, rundirs, staging
 from regatta.node.problem import Problem
@@ -26,7 +26,9 @@ from regatta_protocol.operations.releases import (
     ReleaseState,
 )
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 KEEP = 5
 GRACE_SECONDS = 900

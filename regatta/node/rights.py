@@ -15,10 +15,13 @@ import pwd
 import selectors
 import signal
 import time
-from typing import Any, Callable, Dict, Iterable, List, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, TypeVar, cast
 
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode, encode
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 SECONDS = 25.0
 MOST_BYTES = 64 << 20
@@ -35,7 +38,7 @@ def shared(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Funct
 
     def around(function: Function) -> Function:
         @functools.wraps(function)
-        def work(place: Dict[str, Any], *args: Any, **options: Any) -> Any:
+        def work(place: Place, *args: Any, **options: Any) -> Any:
             return call(place.get("user"), lambda: function(place, *args, **options), seconds, gives)
 
         return cast(Function, work)
@@ -51,7 +54,7 @@ def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Funct
 
     def around(function: Function) -> Function:
         @functools.wraps(function)
-        def work(place: Dict[str, Any], *args: Any, **options: Any) -> Any:
+        def work(place: Place, *args: Any, **options: Any) -> Any:
             runs = args[0] if args else options["run"]
             user = account(place, path(place, runs if isinstance(runs, str) else next(iter(runs), "")))
             return call(user, lambda: function(place, *args, **options), seconds, gives)
@@ -61,12 +64,12 @@ def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Funct
     return around
 
 
-def path(place: Dict[str, Any], run: str) -> str:
+def path(place: Place, run: str) -> str:
     """The folder of a run."""
     return os.path.join(place["state"], "runs", run)
 
 
-def account(place: Dict[str, Any], folder: str) -> str | None:
+def account(place: Place, folder: str) -> str | None:
     """The account of the run that has a folder in root's `runs/`: its owner, as no run can give its folder away.
 
     The shared one where there is no such folder, or root is still making it.
@@ -80,7 +83,7 @@ def account(place: Dict[str, Any], folder: str) -> str | None:
 
 
 def each(
-    place: Dict[str, Any], runs: Iterable[str], work: Callable[[List[str]], Done], untold: Callable[[List[str]], Done]
+    place: Place, runs: Iterable[str], work: Callable[[List[str]], Done], untold: Callable[[List[str]], Done]
 ) -> List[Done]:
     """What `work` gives for the runs of each account.
 

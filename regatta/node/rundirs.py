@@ -13,14 +13,16 @@ import json
 import os
 import re
 import stat
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from regatta.node import notes, rights, runlog
 from regatta_protocol import decoding
 from regatta_protocol.run import Ended, Failure, Kept, PlanKept
 from regatta_protocol.states import ENDS, Mode, State
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 MOST_BYTES = 8 << 20
 SHARE_BYTES = 256 << 10

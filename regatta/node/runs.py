@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence
 
 from regatta.node import (
     cgroup,
@@ -19,7 +19,6 @@ from regatta.node import (
     environments,
     frameworks,
     layers,
-    network,
     notes,
     outputs,
     releases,
@@ -33,12 +32,15 @@ from regatta.node import (
     working,
 )
 from regatta.node.problem import Problem
+from regatta_protocol import interfaces
 from regatta_protocol.decoding import encode, fitting
 from regatta_protocol.operations.runs import Account, Watched
 from regatta_protocol.run import Begun, Ended, Finished, Kept, RankName, Spec, Started
 from regatta_protocol.states import Mode, State
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 Emit = Callable[[Watched], None]
 
 POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
@@ -95,7 +97,7 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Sta
             notes.remove(place, run)
             raise
     others, used = contention.strangers(), energy.counters()
-    interface = network.interface(place["cluster_address"])
+    interface = interfaces.interface(place["cluster_address"])
     return Started(folder, interface, others, used, without, place.get("by") or "")
 
 
@@ -116,8 +118,8 @@ def _give(place: Place, folder: str) -> None:
     """The folder, in one that root owns, is the run's from here on: of the account that the member who asks has for
     runs, else of the shared one.
     """
-    if os.geteuid() == 0 and place.get("user"):
-        owner = pwd.getpwnam(place.get("account") or place["user"])
+    if os.geteuid() == 0 and (user := place.get("account") or place.get("user")):
+        owner = pwd.getpwnam(user)
         os.chown(folder, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
 
 
@@ -168,7 +170,7 @@ def _prepare(place: Place, run: str, asked: Spec, joined: Dict[str, Any] | None,
 
 def _begun(place: Place, asked: Spec, scratch: str, joined: Dict[str, Any] | None) -> Begun:
     """The spec with what is known of this node now. The run stays with the environment of its start."""
-    name = network.interface(place["cluster_address"])
+    name = interfaces.interface(place["cluster_address"])
     kept = {**vars(asked), "files": {}, "env": _environment(place, asked, scratch, name)}
     kept["ranks"] = tuple(rank.changed(argv=_resolved(place, rank.argv)) for rank in asked.ranks)
     found: Dict[str, Any] = {"network": {"interface": name, "at_start": usage.network(name)}, "joined": joined}

@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Callable, Dict
+from typing import TYPE_CHECKING, Any, Callable
 
 from regatta.node import gpus, hdfs, progress, rights
 from regatta_protocol.decoding import encode
 from regatta_protocol.operations.hosts import Sampled
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 Emit = Callable[[Sampled], None]
 
 HDFS_SECONDS = 5.0

@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import Any, Dict, Sequence
+from typing import TYPE_CHECKING, Dict, Sequence
 
 from regatta_protocol.operations.hosts import SecretText, Token
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 KEYS = {"cluster_key": "{state}/.ssh/id_ed25519", "mesh_key": "/etc/regatta/mesh/id_ed25519"}
 _MOST_BYTES = 1 << 16
 
 
-def read(place: dict[str, Any], name: str) -> SecretText:
+def read(place: Place, name: str) -> SecretText:
     """A secret of the cluster."""
     with open(os.path.join("/etc/regatta", os.path.basename(name))) as file:
         return SecretText(file.read().strip())
 
 
-def held(place: dict[str, Any], keys: Sequence[str], tokens: Sequence[Token]) -> Dict[str, str]:
+def held(place: Place, keys: Sequence[str], tokens: Sequence[Token]) -> Dict[str, str]:
     """Those of these secrets that this host has, by name."""
     found: Dict[str, str] = {name: _text(KEYS[name].format(state=place["state"])) for name in keys}
     found |= {token.name: _token(token.path, token.line) for token in tokens}

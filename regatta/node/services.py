@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import Any, Dict, Sequence
+from typing import TYPE_CHECKING, Dict, Sequence
 
 from regatta.node import cgroup, facts, frameworks, listing
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.services import Acted, NodeTold, Pages, UnitState
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 _PAGES = "/etc/regatta/pages.json"
 _SHOWN = "Id,LoadState,ActiveState,ActiveEnterTimestamp"

@@ -12,14 +12,16 @@ import os
 import pwd
 import re
 import time
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Dict, List, Sequence
 
 from regatta.node import rights, trees
 from regatta.node.problem import Problem
-from regatta_protocol.operations.outputs import Part, SharedParts, SharedRemoved
+from regatta_protocol.operations.outputs import SharedPart, SharedParts, SharedRemoved
 from regatta_protocol.run import Spec
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 RUNS, PROJECTS, RESULTS = "runs", "projects", "ray_results"
 WITHOUT = "runs of members have no shared folder on this cluster (members_separate)"
@@ -35,7 +37,8 @@ def folder(place: Place) -> str:
 
 def has(place: Place) -> bool:
     """Whether this process, which works for a run, is of an account that has the folder."""
-    return not place.get("user") or os.geteuid() in (0, pwd.getpwnam(place["user"]).pw_uid)
+    user = place.get("user")
+    return not user or os.geteuid() in (0, pwd.getpwnam(user).pw_uid)
 
 
 def part(place: Place, name: str) -> str:
@@ -122,12 +125,12 @@ def parts(place: Place) -> SharedParts:
     return found
 
 
-def _sizes(top: str) -> Dict[str, Part]:
+def _sizes(top: str) -> Dict[str, SharedPart]:
     found = {}
     with contextlib.suppress(FileNotFoundError), os.scandir(top) as entries:
         for entry in entries:
             if _NAME.match(entry.name) and entry.is_dir(follow_symlinks=False):
-                found[entry.name] = Part(trees.size(entry.path), _changed(entry.path))
+                found[entry.name] = SharedPart(trees.size(entry.path), _changed(entry.path))
     return found
 
 

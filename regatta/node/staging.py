@@ -15,12 +15,14 @@ import stat
 import subprocess
 import tarfile
 import time
-from typing import IO, Any, Dict
+from typing import IO, TYPE_CHECKING, Dict
 
 from regatta.node import rights, trees
 from regatta.node.problem import Problem
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 KEPT_SECONDS = 86400.0
 SECONDS = 300.0

@@ -6,12 +6,15 @@ import glob
 import os
 import re
 import subprocess
-from typing import Any, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, Sequence
 
 from regatta.node import listing, secret
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import encode
 from regatta_protocol.operations.hosts import Texts, Token
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
 
 UNITS = "regatta-*"
 LOG_LINES = 2000
@@ -141,7 +144,7 @@ def units() -> list[str]:
     return [name for name in names if not name.startswith("regatta-run-")]
 
 
-def runs(place: dict[str, Any]) -> str:
+def runs(place: Place) -> str:
     """The runs of this node, a line each; why they cannot be told, where they cannot."""
     kept = ("id", "state", "started", "ended", "code")
     try:
@@ -152,7 +155,7 @@ def runs(place: dict[str, Any]) -> str:
         return f"(not read: {error})"
 
 
-def collect(place: dict[str, Any], tokens: Sequence[Token], more: Sequence[str]) -> Texts:
+def collect(place: Place, tokens: Sequence[Token], more: Sequence[str]) -> Texts:
     """Texts by name. A run's arguments and output may be private, and stay out. `tokens`: secrets of services; `more`:
     patterns of files that services name.
 

@@ -10,17 +10,20 @@ import fcntl
 import json
 import os
 import time
-from typing import Any, Callable, Dict, Iterator, List, TextIO, Tuple
+from typing import TYPE_CHECKING, Callable, Iterator, List, TextIO, Tuple
 
 from regatta.node import rundirs
 from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, QueueWord
 
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 _POLL_SECONDS, _TELL_SECONDS, _BEAT_SECONDS = 0.05, 1.0, 10.0
 _OF_ROOT = "/run/regatta-queue"
 
 
-def hold(place: Dict[str, Any], emit: Callable[[QueueWord], None], run: str, nodes: Tuple[str, ...]) -> None:
+def hold(place: Place, emit: Callable[[QueueWord], None], run: str, nodes: Tuple[str, ...]) -> None:
     """Wait until all that came before are gone, then hold these nodes until the connection ends.
 
     Emits who is ahead whenever that changes. Raises Problem where the run is taken out meanwhile.
@@ -45,13 +48,13 @@ def hold(place: Dict[str, Any], emit: Callable[[QueueWord], None], run: str, nod
             emit(QueueWord(alive=True))
 
 
-def listing(place: Dict[str, Any]) -> Tuple[Entry, ...]:
+def listing(place: Place) -> Tuple[Entry, ...]:
     """Who holds the nodes, then who waits, first in line first."""
     own = place.get("by") or ""
     return tuple(one.changed(others=one.owner != own) for one in _entries(place))
 
 
-def withdraw(place: Dict[str, Any], run: str) -> bool:
+def withdraw(place: Place, run: str) -> bool:
     """Take a run that waits out of the line; returns whether it was there."""
     folder = _folder(place)
     waits = [name for name in _tickets(folder)[1:] if _run(name) == run]
@@ -75,7 +78,7 @@ def _taken(folder: str, run: str, owner: str) -> Iterator[str]:
         yield ticket
 
 
-def _entries(place: Dict[str, Any]) -> List[Entry]:
+def _entries(place: Place) -> List[Entry]:
     """Who is in line; tickets of processes that are gone, and whose runs have ended, are removed."""
     folder = _folder(place)
     found: List[Entry] = []
@@ -111,7 +114,7 @@ def _locked(file: TextIO) -> bool:
     return False
 
 
-def _folder(place: Dict[str, Any]) -> str:
+def _folder(place: Place) -> str:
     """On inventory/local nothing is root's."""
     folder = _OF_ROOT if place.get("user") else os.path.join(place["state"], "queue")
     os.makedirs(folder, 0o700, exist_ok=True)

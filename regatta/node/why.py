@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import TYPE_CHECKING
 
 from regatta.node import calls, rights, rundirs, sample, standing
 from regatta.node.problem import Problem
 from regatta_protocol.standing import Stood
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 SECONDS = 8.0
 
 

@@ -224,6 +224,11 @@ ASK_BECOME_PASS = Option(
     "ask for the password of sudo on the hosts, once", kinds.SWITCH, default=False, name="ask_become_pass"
 )
 """Of every command that asks hosts; it is no option of runs, because it goes no further than this process."""
+CHECKPOINT = Option(
+    "where rank 0 keeps its state after each epoch, to continue from; hdfs:// and s3:// too; {run} is the run's id",
+    name="checkpoint",
+)
+"""Of `run NAME` for workloads with checkpoints; it goes to the workload."""
 OF_CHECKPOINTS = ("restarts", "elastic")
 """Options that `run NAME` has for workloads with checkpoints only."""
 OF_PROJECTS: Mapping[str, Option] = {one.project: one for one in OF_RUNS.values() if one.project}

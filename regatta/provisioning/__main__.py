@@ -9,17 +9,15 @@ from pathlib import Path
 from regatta.errors import RegattaError
 from regatta.hosts import sources
 from regatta.provisioning import (
+    access,
     archive,
     bundling,
     hadoop,
     locks,
-    login,
-    preflight,
     relay,
     secrets,
     spark,
     torchlock,
-    ways,
     wheels,
 )
 from regatta.provisioning.bundle import Archive
@@ -54,16 +52,16 @@ def _secrets(options: argparse.Namespace) -> object:
 
 
 def _reasons(_: argparse.Namespace) -> object:
-    return {"reasons": preflight.reasons(json.load(sys.stdin))}
+    return {"reasons": access.reasons(json.load(sys.stdin))}
 
 
 def _login(options: argparse.Namespace) -> object:
-    login.check(options.inventory, options.host)
+    access.new_login(options.inventory, options.host)
     return {"changed": False}
 
 
 def _ways(options: argparse.Namespace) -> object:
-    return {"problems": ways.check(options.inventory, json.load(sys.stdin))}
+    return {"problems": access.problems(options.inventory, json.load(sys.stdin))}
 
 
 def _send(options: argparse.Namespace) -> object:
@@ -207,7 +205,9 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--secret", default="", help="name of its file; '': no secret of Regatta's is needed")
     step.add_argument("--look", action="store_true", help="only say which archive, and whether the secret is missing")
     step.add_argument("--properties", default="", help="file of the user's own with secret properties of drivers")
-    _of_secrets(steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing"))
+    _of_secrets(
+        steps.add_parser("secrets", help="make the cluster's keys and the services' tokens where they are missing")
+    )
     return parser
 
 

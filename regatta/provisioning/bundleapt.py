@@ -11,11 +11,13 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -27,6 +29,8 @@ from regatta.provisioning.bundle import BundleError
 
 FOLDER = "apt"
 _TIMEOUT = 60.0
+_WAITS = (1.0, 5.0, 15.0)
+"""Seconds before a download is tried again."""
 _AT_A_TIME = 8
 _POCKETS = ("", "-updates", "-security")
 _FIELDS = ("Package", "Version", "Architecture", "SHA256", "Filename")
@@ -208,15 +212,26 @@ def _package(folder: Path, chosen: Sequence[Source], url: str, known: Mapping[st
 
 def _download(url: str, target: Path, sha256: str = "") -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
-            body: bytes = answer.read()
-    except (OSError, urllib.error.URLError) as error:
-        raise BundleError(f"{url} cannot be downloaded{siteproxy.shown(url)} ({error}); try again") from None
+    body = _body(url)
     if sha256 and hashlib.sha256(body).hexdigest() != sha256:
         raise BundleError(f"{url} is not what its repository promises (its SHA-256 differs); try again")
     target.write_bytes(body)
     return target
+
+
+def _body(url: str) -> bytes:
+    """What is there. A connection that fails is tried again: a bundle takes hundreds."""
+    for seconds in (*_WAITS, None):
+        try:
+            with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
+                body: bytes = answer.read()
+                return body
+        except (OSError, HTTPException) as error:
+            refused = isinstance(error, urllib.error.HTTPError) and error.code < 500
+            if refused or seconds is None:
+                raise BundleError(f"{url} cannot be downloaded{siteproxy.shown(url)} ({error}); try again") from None
+            time.sleep(seconds)
+    raise AssertionError
 
 
 def _apt(words: Sequence[str], what: str, program: str = "apt-get") -> str:

@@ -25,6 +25,7 @@ from regatta.provisioning import (
 )
 from regatta.provisioning.flags import Options
 from regatta.run import probe, services
+from regatta.services import parts
 from regatta.terminal import screen
 from regatta.terminal.confirm import confirmed
 
@@ -145,12 +146,12 @@ def _agreed(options: Options) -> bool:
 def _confirm(nodes: list[str], name: str, options: Options) -> list[str]:
     """Ask, and return what to tell Ansible: data go only with `--data destroy` and the cluster's name."""
     given, destroy = options.confirm, options.data == "destroy"
-    words = ["-e", f"hdfs_destroy={name}", "-e", f"shared_folder_destroy={name}"] if destroy else []
+    words = [word for part in parts.with_data() for word in ("-e", f"{part.role}_destroy={name}") if destroy]
     if given == name or (given == "yes" and not destroy):
         return words
-    data = "ITS HDFS AND ITS SHARED FOLDER WITH ALL FILES" if destroy else "its runs"
+    data = f"ALL FILES IN {parts.places_of_data().upper()}" if destroy else "its runs"
     what = f"This removes Regatta, {data} from {', '.join(nodes)} (inventory {name})."
-    what += "" if destroy else " Files in HDFS and in the shared folder stay on the hosts."
+    what += "" if destroy else f" Files in {parts.places_of_data()} stay on the hosts."
     asked = name if destroy else "yes"
     way = _spelled(asked)
     if given:

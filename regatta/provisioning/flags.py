@@ -11,6 +11,7 @@ from typing import Any
 from regatta.errors import UsageError
 from regatta.options.declaration import ASK_BECOME_PASS
 from regatta.program import ABOUT_HOSTS, about_hosts
+from regatta.services import parts
 
 UNCHANGING = ("check", "forget", "support-bundle", "bundle")
 """Commands that change nothing on the hosts, and take no lease."""
@@ -101,7 +102,7 @@ FLAGS = (
     Flag(
         "data",
         ("teardown",),
-        "what becomes of files in HDFS and in the shared folder (default: keep)",
+        f"what becomes of files in {parts.places_of_data()} (default: keep)",
         {"choices": ("keep", "destroy")},
     ),
     Flag(

@@ -11,6 +11,7 @@ from regatta.provisioning import playbook
 from regatta.run import catalogue, services
 from regatta.run.catalogue import RunInfo
 from regatta.services import parts
+from regatta_protocol.states import State
 
 Anew = Mapping[str, Sequence[str]]
 
@@ -74,7 +75,7 @@ def going(remote: Remote) -> list[RunInfo]:
         found, _ = catalogue.listing(remote)
     except RegattaError:
         return []
-    return [info for info in found if info.state == "running"]
+    return [info for info in found if info.state is State.RUNNING]
 
 
 def named(runs: Sequence[RunInfo]) -> str:

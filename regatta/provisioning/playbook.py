@@ -97,25 +97,19 @@ def play(
             stack.enter_context(_closing(control))
             if book == "provision":
                 stack.enter_context(aptrelay.serving(cluster, config, socket, secret))
-            env = environment(config, proxy, aptrelay.proxies(cluster, secret))
-            words = [*(word for word in extra if word != "--verbose"), *(opened.words if opened else ())]
-            env |= {**(opened.environment if opened else {}), "REGATTA_ANEW": str(_anew(cluster))}
-            env |= {
-                own_secrets.UNKNOWN: adopted.unknown,
-                "REGATTA_ACCOUNTS": " ".join(adopted.kept.accounts if adopted.kept else ()),
-            }
             transfers = stack.enter_context(progress.Transfers(lambda: proxy.sent))
-            env |= {progress.FOLDER: str(transfers.folder)}
+            env = {
+                **environment(config, proxy, aptrelay.proxies(cluster, secret)),
+                **(opened.environment if opened else {}),
+                **_told(cluster, adopted),
+                progress.FOLDER: str(transfers.folder),
+            }
+            words = [*(word for word in extra if word != "--verbose"), *(opened.words if opened else ())]
             well = "ok" if book == "verify" else "unchanged"
             shown = None if verbose else steps.Steps(output, check, well=well, transfers=transfers)
             code = _ansible(command(book, inventory, len(cluster.nodes), words), env, log, shown)
-            if code == 0 and book == "provision" and not check:
-                own_secrets.rotated(cluster.folder)
-                for line in definition.keep(cluster, inventory, adopted.kept):
-                    print(line, file=output, flush=True)
-            if code and book == "provision" and not check:
-                with contextlib.suppress(RegattaError):  # a relay that is gone; the next provisioning clears it
-                    relay.unstage(str(inventory))
+            if book == "provision" and not check:
+                _settle(code, inventory, cluster, adopted, output)
     seconds = time.monotonic() - begin
     if code:
         print(steps.named(log), file=output, flush=True)
@@ -123,6 +117,27 @@ def play(
         return code
     print(f"{what} of {cluster.name}: {'done' if code == 0 else 'FAILED'} after {seconds:.1f} s", flush=True)
     return code
+
+
+def _told(cluster: Cluster, adopted: adopting.Adopted) -> dict[str, str]:
+    """Variables that tell roles what the controller knows of a cluster."""
+    accounts = adopted.kept.accounts if adopted.kept else ()
+    return {
+        "REGATTA_ANEW": str(_anew(cluster)),
+        own_secrets.UNKNOWN: adopted.unknown,
+        "REGATTA_ACCOUNTS": " ".join(accounts),
+    }
+
+
+def _settle(code: int, inventory: Path, cluster: Cluster, adopted: adopting.Adopted, output: TextIO | None) -> None:
+    """Note what provisioning has made of a cluster; after a failure clear what relays keep."""
+    if code:
+        with contextlib.suppress(RegattaError):  # a relay that is gone; the next provisioning clears it
+            relay.unstage(str(inventory))
+        return
+    own_secrets.rotated(cluster.folder)
+    for line in definition.keep(cluster, inventory, adopted.kept):
+        print(line, file=output, flush=True)
 
 
 def command(book: str, inventory: Path, nodes: int, extra: Sequence[str]) -> list[str]:

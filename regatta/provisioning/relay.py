@@ -1,7 +1,7 @@
 """Archives to many nodes: once from here to those that pass it on, from there to the others, by the cluster's own key.
 
 Those are relays and, in a large cluster, the first of its nodes (`routes.sources`). Between `stage` and `unstage` they
-keep the archive on its own shelf, which only root and `regatta` read. Each node verifies what it has got before it
+keep the archive in its own cache, which only root and `regatta` read. Each node verifies what it has got before it
 unpacks it.
 """
 
@@ -21,10 +21,10 @@ FETCH_SECONDS = 3600.0
 def stage(
     inventory: str, hosts: Iterable[str], source: Path, target: str, told: Callable[[str], object]
 ) -> dict[str, str]:
-    """Put a file on the shelves of all that pass it on to `hosts`: who has it for whom, also for itself, by name.
+    """Put a file in the caches of all that pass it on to `hosts`: who has it for whom, also for itself, by name.
 
     `target` is where the nodes will have it: who has it there already is not sent it again. `told` hears of those that
-    could not pass it on to another one's shelf.
+    could not pass it on to another one's cache.
     """
     chosen = inventories.load(inventory)
     remote = Remote(chosen)
@@ -46,7 +46,7 @@ def stage(
 
 
 def send(inventory: str, host: str, source: Path, target: str, keeper: str, told: Callable[[str], object]) -> None:
-    """Bring a file to a node from the shelf of `keeper` (as `stage` said; '': none), or, where that fails, from here.
+    """Bring a file to a node from the cache of `keeper` (as `stage` said; '': none), or, where that fails, from here.
 
     `told` hears of such a failure.
     """
@@ -67,7 +67,7 @@ def send(inventory: str, host: str, source: Path, target: str, keeper: str, told
 
 
 def unstage(inventory: str) -> bool:
-    """Clear the shelves of all that may have one; whether there is one."""
+    """Clear the caches of all that may have one; whether there is one."""
     chosen = inventories.load(inventory)
     found = chosen.nodes if len(chosen.nodes) > routes.tree_nodes() else relays(chosen, chosen.nodes)
     Remote(chosen).everywhere(found, Drop(), step="clearing what nodes keep for others")

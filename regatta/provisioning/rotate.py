@@ -1,4 +1,4 @@
-"""`make rotate-secrets`: a new token for Ray and a new key between the nodes, on every node and here."""
+"""`make rotate-secrets`: new secrets of all services and new keys between the nodes, on every node and here."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,8 @@ from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts
 from regatta.provisioning import interruption, playbook
-from regatta.run import catalogue
+from regatta.run import catalogue, services
+from regatta_protocol.states import State
 
 
 def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bool, force: bool) -> int:
@@ -30,7 +31,8 @@ def nothing_runs(remote: Remote, command: str, force: bool, *, units: Sequence[s
     if failed:
         raise NodesError("asking for runs in progress (nothing was changed)", failed)
     hit = [info for info in found if not units or set(info.adapter.units) & set(units)]
-    going = [info for info in hit if info.state == "running"]
+    going = [info for info in hit if info.state is State.RUNNING]
     names = ", ".join(info.run for info in going)
-    why = f"still running: {names}; Ray restarts, which ends its runs"
+    restarts = " and ".join(one.service for one in services.served(remote.cluster)) or "what runs need"
+    why = f"still running: {names}; {restarts} would restart"
     interruption.refuse_or_cancel(remote, going, why, about_hosts(command), force=force)

@@ -9,7 +9,7 @@ from typing import Any
 from regatta.records.clocks import ITERATIONS, LABELS
 from regatta.records.record import Record
 from regatta.records.stats import Interval
-from regatta.report import published, searches, specs, theme
+from regatta.report import published, specs, theme
 from regatta.report.cases import Case, Group
 from regatta.report.regressions import Change
 from regatta.report.specs import PHASES, Spec
@@ -272,6 +272,33 @@ def _progress(group: Group) -> Iterator[Row]:
                 }
 
 
+def search_rows(summary: Summary) -> list[Row]:
+    """The value of each trial, and the best one so far, of the latest run of each configuration that is a search."""
+    return [row for group in summary.case.groups if group.runs for row in _of_search(group)]
+
+
+def _of_search(group: Group) -> Iterator[Row]:
+    answer = group.runs[-1].answer or {}
+    values, metric = answer.get("values"), answer.get("metric")
+    if not isinstance(metric, str) or not isinstance(values, list):
+        return
+    numbers = [(trial, value) for trial, value in enumerate(values, 1) if isinstance(value, int | float)]
+    if len(numbers) < 2:
+        return
+    choose = max if answer.get("value") == max(value for _, value in numbers) else min
+    best = numbers[0][1]
+    for trial, value in numbers:
+        best = choose(best, value)
+        yield {
+            "configuration": group.configuration.label,
+            "framework": group.configuration.framework,
+            "metric": metric,
+            "trial": trial,
+            "value": value,
+            "best": best,
+        }
+
+
 CHARTS = (
     Chart(
         "bars",
@@ -323,7 +350,7 @@ CHARTS = (
         "Trials of the search",
         "The result of each trial, and the best until then, of the latest run of each configuration.",
         specs.SEARCH,
-        searches.rows,
+        search_rows,
     ),
 )
 """The charts of each case."""

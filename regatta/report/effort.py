@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from regatta.effort.counted import Effort
+from regatta.effort.effort import Effort
 from regatta.records.record import Record
 from regatta.report import texts
 from regatta.report.tables import Table

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from regatta.cards import discovery
 from regatta.effort import installed
-from regatta.effort.counted import Effort, efforts
+from regatta.effort.counted import efforts
+from regatta.effort.effort import Effort
 from regatta.errors import RecordError
 from regatta.program import hint
 from regatta.records import calibration, stats

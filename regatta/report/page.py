@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from regatta.effort.counted import Effort
+from regatta.effort.effort import Effort
 from regatta.records import document
 from regatta.records.record import Record
 from regatta.report import (

@@ -19,7 +19,7 @@ from regatta.hosts.remote import Remote
 from regatta.options.declaration import RunOptions
 from regatta.run import launch, placement, queue
 from regatta_protocol.decoding import encode
-from regatta_protocol.operations.queue import Notify, SubmitRun
+from regatta_protocol.operations.queue import Candidate, Carried, Notify, SubmitRun
 
 MOST_FORMS = 40
 """Ways of placing a run that its job carries: with more kinds of hosts than that the nodes are chosen at once."""
@@ -62,12 +62,12 @@ def request(
     asked, fixed = carried(remote.cluster, plan, about, facts, () if free else nodes)
     if said.cores and fixed:
         raise UsageError("--cores with --detach: the nodes are of too many kinds, or chosen already: leave one out")
-    for name, node in asked["nodes"].items():
-        node["place"] = remote.place(remote.cluster.node(name))
-    then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(asked)!r})\n"
+    places = {name: dict(remote.place(remote.cluster.node(name))) for name in asked.nodes}
+    asked = asked.changed(nodes={name: one.changed(place=places[name]) for name, one in asked.nodes.items()})
+    then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(encode(asked))!r})\n"
     program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
     script = SCRIPT.replace("PROGRAM", program).replace("FINISH", FINISH if framework.driver else "")
-    names, count = tuple(asked["nodes"]), len(nodes)
+    names, count = tuple(asked.nodes), len(nodes)
     own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said), most_ranks(plan), said.cores)
     return SubmitRun(plan.run, script, count, names, fixed, said.time_limit, after, *own)
 
@@ -87,11 +87,10 @@ def _told(remote: Remote, said: RunOptions) -> Notify | None:
 
 def carried(
     cluster: Cluster, plan: Plan, about: Mapping[str, Any], facts: Facts, only: Sequence[Node] = ()
-) -> tuple[dict[str, Any], bool]:
-    """What the job brings, and whether only certain nodes will do, as where `only` names them.
+) -> tuple[Carried, bool]:
+    """What the job brings, without places, and whether only certain nodes will do, as where `only` names them.
 
-    `forms` has the parts of the run by the kinds of the nodes that are granted, with stand-ins for the names and
-    addresses of these (`regatta.node.detached.part`).
+    See `regatta.node.detached.part`.
     """
     token = secrets.token_hex(8)
     kinds = {} if only or plan.cards else _kinds(cluster, facts)
@@ -101,14 +100,13 @@ def carried(
         nodes = tuple(only or plan.nodes)
         kinds = {node.name: number for number, node in enumerate(nodes)}
         placed = {tuple(kinds.values()): (nodes, plan)}
-    files: list[Mapping[str, str]] = []
+    files: list[dict[str, str]] = []
     forms = {
-        ",".join(map(str, form)): [_part(part, files) for part in _parts(cluster, on, made, about)]
+        ",".join(map(str, form)): tuple(_part(part, files) for part in _parts(cluster, on, made, about))
         for form, (on, made) in placed.items()
     }
-    own = {name: {"kind": kind, "facts": facts[name]} for name, kind in kinds.items()}
-    shares = plan.options.cores is not None
-    return {"token": token, "nodes": own, "forms": forms, "files": files, "shares": shares}, fixed
+    own = {name: Candidate(kind, dict(facts[name])) for name, kind in kinds.items()}
+    return Carried(token, own, forms, tuple(files), plan.options.cores is not None), fixed
 
 
 def _kinds(cluster: Cluster, facts: Facts) -> dict[str, int]:
@@ -168,7 +166,7 @@ def _parts(
         yield encode(asked[node.name]) if node.name in asked else None
 
 
-def _part(asked: dict[str, Any] | None, files: list[Mapping[str, str]]) -> dict[str, Any] | None:
+def _part(asked: dict[str, Any] | None, files: list[dict[str, str]]) -> dict[str, Any] | None:
     """The same with the number of its files, which many parts share, in `files`."""
     if asked is None:
         return None

@@ -9,7 +9,7 @@ from regatta.frameworks.api import JobService, StartedRun
 from regatta.frameworks.plan import Plan
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.run.interrupts import interrupts_deferred
+from regatta.terminal.ctrl_c import interrupts_deferred
 from regatta_protocol.operations.runs import StartRun, StopRun
 from regatta_protocol.run import Finished
 

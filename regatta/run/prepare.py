@@ -23,11 +23,11 @@ from regatta.program import hint
 from regatta.projects import packages, place
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
-from regatta.run import catalogue, gpus, kept_folders, naming, placement, queue, recording, system_packages, walls
+from regatta.run import catalogue, firewall, gpus, kept_folders, naming, placement, queue, recording, system_packages
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta_protocol.operations.launch import Inspect, Inspected
-from regatta_protocol.operations.layers import LayerWish
+from regatta_protocol.operations.layers import WantedLayer
 from regatta_protocol.operations.queue import HoldNodes
 
 LOCK = paths.PROJECT / "requirements/layers.lock"
@@ -123,7 +123,7 @@ class Preparer:
         if why := framework.available(self._cluster):
             raise UsageError(f"{framework.name} cannot be used on {self._cluster.name}: {why}")
         if framework.walled:
-            walls.check(self._remote, framework)
+            firewall.check(self._remote, framework)
         service = self._open(framework) if framework.served(self._cluster) else None
         seen = self._looked(service)
         brought = self._bring(request, framework)
@@ -226,7 +226,7 @@ class Preparer:
             self._services[framework.name] = known
         return known
 
-    def _asked(self, framework: Framework, layer: LayerWish | None, request: Request) -> dict[str, Inspect]:
+    def _asked(self, framework: Framework, layer: WantedLayer | None, request: Request) -> dict[str, Inspect]:
         """Return what each node is asked with the release: free ports where ranks may be, and what the service
         needs.
         """

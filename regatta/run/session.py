@@ -17,11 +17,11 @@ from regatta.records import record, store
 from regatta.records.clocks import Clocks
 from regatta.run import catalogue, detach, launch, queue, recording
 from regatta.run.follow import Follower
-from regatta.run.interrupts import interrupts_deferred
 from regatta.run.outcome import Outcome, reached
 from regatta.run.prepare import Preparer, Ready
 from regatta.run.request import Request
 from regatta.terminal.console import Console, quiet_line
+from regatta.terminal.ctrl_c import interrupts_deferred
 from regatta_protocol import events
 from regatta_protocol.log import DRIVER
 from regatta_protocol.operations.launch import Inspect

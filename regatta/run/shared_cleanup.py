@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from regatta.hosts.remote import Remote
 from regatta.run.catalogue import RunInfo
-from regatta_protocol.operations.outputs import AskShared, Part, RemoveShared, SharedRemoved
+from regatta_protocol.operations.outputs import AskShared, RemoveShared, SharedPart, SharedRemoved
 
 LOOK_TIMEOUT = 110.0
 DELETE_TIMEOUT = 420.0
@@ -34,7 +34,7 @@ def look(remote: Remote) -> Parts:
     return Parts(_folders(said.runs), _folders(said.projects))
 
 
-def _folders(parts: Mapping[str, Part]) -> tuple[SharedFolder, ...]:
+def _folders(parts: Mapping[str, SharedPart]) -> tuple[SharedFolder, ...]:
     return tuple(SharedFolder(name, part.bytes, part.last_change) for name, part in sorted(parts.items()))
 
 

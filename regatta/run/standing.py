@@ -98,8 +98,30 @@ def ask(remote: Remote, info: RunInfo, timeout: float = SECONDS) -> tuple[dict[s
     return ask(remote, info, SLOW_SECONDS) if slow else (stood, failed)
 
 
-def why(remote: Remote, wanted: str) -> Iterator[str]:
-    """Yield lines that say where a run stands: ranks, hosts, at last the likely cause. RunError where it has ended.
+@dataclass(frozen=True)
+class Why:
+    """Where a run stands: its ranks and other processes, its hosts, and the likely cause of a wait."""
+
+    run: str
+    spots: tuple[Spot, ...]
+    stood: Mapping[str, Stood]
+    failed: Mapping[str, Exception]
+    likely: str
+
+    def hosts(self) -> dict[str, str]:
+        """Return a sentence about each host that has answered."""
+        return {node: host(node, told) for node, told in self.stood.items()}
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines for a person: ranks, hosts, at last the likely cause."""
+        yield from lines(self.spots, self.stood)
+        yield from self.hosts().values()
+        yield from (f"{node}: {reason(error)}" for node, error in self.failed.items())
+        yield self.likely
+
+
+def why(remote: Remote, wanted: str) -> Why:
+    """Return where a run stands. RunError where it has ended.
 
     `wanted`: see `catalogue.find`. A host that does not answer in time is named.
     """
@@ -114,10 +136,8 @@ def why(remote: Remote, wanted: str) -> Iterator[str]:
     for rank, node in info.places.items():
         if node not in stood:
             silent.setdefault(node, []).append(rank)
-    yield from lines(found, stood)
-    yield from (host(node, told) for node, told in stood.items())
-    yield from (f"{node}: {reason(error)}" for node, error in failed.items())
-    yield likely(found, silent, limited(stood), [clean(said) for said in stalls.result()])
+    cause = likely(found, silent, limited(stood), [clean(said) for said in stalls.result()])
+    return Why(info.run, tuple(found), stood, failed, cause)
 
 
 def _find(remote: Remote, wanted: str) -> catalogue.RunInfo:

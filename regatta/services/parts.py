@@ -25,6 +25,7 @@ FIELDS = {
     "packages": "Debian packages that this host needs; `one|other`: either",
     "known_packages": "patterns of all that these may be, for a teardown that finds no note of what was installed",
     "unstarted": "packages whose own unit is kept from starting",
+    "java_names": "whether it needs names of hosts that Java accepts",
     "java_home": "the variable that names a Java where no package has one",
     "javas": "the Java that it names here, as variable and home, oldest, newest",
     "accounts": "its accounts, which may connect to guarded ports; `tasks/account.yml` makes them before the firewall",
@@ -44,6 +45,7 @@ FIELDS = {
     "panels": "charts for Grafana: rows by title, of `title`, `unit`, maybe `min` and `max`, and `series` by legend",
     "alerts": "rules for Prometheus: `alert`, `expr`, `for`, and `summary`, a sentence",
     "pages": "its web pages on the head: `title`, `port`, and `host` where that is not the head's loopback",
+    "data": "where people's files are, as they call it; a teardown removes them if `<role>_destroy` is the cluster",
     "bundle": "the archive that `tasks/bundle.yml` has fetched: `path`, and the fields of `Archive` of a bundle",
     "removed": "paths outside of Regatta's folders that a teardown removes",
     "gone": "paths that must be gone after a teardown",
@@ -85,6 +87,7 @@ class Part:
     enabled: str = ""
     panels: int = 0
     """Its charts for Grafana."""
+    data: str = ""
 
 
 @functools.cache
@@ -120,6 +123,7 @@ def read(path: Path) -> Part:
         "port_ranges" in said,
         said.get("enabled", ""),
         sum(len(charts) for charts in said.get("panels", {}).values()),
+        said.get("data", ""),
     )
 
 
@@ -134,6 +138,16 @@ def find(role: str) -> Part:
 def units(starts: Sequence[str] = (TOGETHER, HEAD_FIRST)) -> tuple[str, ...]:
     """Return the units that `up` starts in one of these ways."""
     return tuple(unit for part in every() if part.starts in starts for unit in part.units)
+
+
+def with_data() -> tuple[Part, ...]:
+    """Return the services that keep people's files, which a teardown leaves."""
+    return tuple(part for part in every() if part.data)
+
+
+def places_of_data() -> str:
+    """Where these files are, for a person: `HDFS and in ...`."""
+    return " and in ".join(part.data for part in with_data())
 
 
 def secrets() -> tuple[Secret, ...]:

@@ -216,9 +216,9 @@ class _Reader:
             raise UsageError(_flag_first(self._all, self._words) if is_flag(word) else unknown(self._all, word))
         if is_flag(word):
             name = word.partition("=")[0]
-            from regatta.tasks import foreign_flags
+            from regatta.options import foreign
 
-            if self._runs_script() and (advice := foreign_flags.advice(name)):
+            if self._runs_script() and (advice := foreign.advice(name)):
                 raise UsageError(f"{command.name} has no flag {name}: {advice}")
             near = _near_flag(name, [*command.flags, *command.inverse_flags, HELP[0]])
             what = f"{command.name} has no flag {name}"
@@ -263,9 +263,9 @@ def unknown(commands: Commands, word: str) -> str:
     others = commands.others()
     if word in others:
         return f"'{word}' is none of {commands.binary}'s commands: write '{others[word]}'"
-    from regatta.tasks import foreign_flags
+    from regatta.options import foreign
 
-    if ours := foreign_flags.COMMANDS.get(word):
+    if ours := foreign.COMMANDS.get(word):
         return f"there is no command '{word}': write '{usage(commands, ours)}'"
     near = nearest(word, [*commands.known, *others])
     meant = f", did you mean '{others.get(near, near)}'?" if near else ";"

@@ -14,12 +14,11 @@ from regatta.tasks import (
     runs,
     sealing,
     services,
-    sharing,
     workloads,
 )
 
 namespace = Collection()
-for module in (begin, sharing, services, runs, queue, notebook, nodes, outputs, bench, results, sealing, data):
+for module in (begin, services, runs, queue, notebook, nodes, outputs, bench, results, sealing, data):
     for found in vars(module).values():
         if getattr(found, "is_regatta_task", False):
             namespace.add_task(found)

@@ -13,13 +13,12 @@ from regatta.options.declaration import of as options
 from regatta.options.option import Option, typed
 from regatta.tasks.launching import advising, command
 from regatta.terminal.console import Console
+from regatta_protocol.notebook import FOLDER, LISTENS, TOKEN
 
 if TYPE_CHECKING:
     from regatta.hosts.cluster import Cluster
 
 PACKAGE = "jupyterlab==4.6.1"
-TOKEN, LISTENS, FOLDER = "JUPYTER_TOKEN", "regatta-notebook: port ", "notebooks"
-"""As `workloads.common.notebook` has them (a test compares)."""
 USUAL = 8888
 START_SECONDS = 60.0
 _AGAIN_SECONDS = 0.2

@@ -138,7 +138,7 @@ def effort(c: Context, workload: str | None = None, json: bool = False) -> None:
     if json:
         from regatta.tasks import shown
 
-        shown.say(shown.Efforts([shown.Effort(**vars(one)) for one in found]))
+        shown.say(shown.Efforts(found))
         return
     table = tables.table(found)
     print_table([table.columns, *table.rows])

@@ -22,10 +22,10 @@ from regatta.options.option import typed
 from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
+from regatta.tasks import sweeping
 from regatta.tasks.common import JSON_HELP, RUN_HELP, records_dir, task, whole
 from regatta.tasks.launching import advising, command, opened, tell_of_input, tell_of_queued
 from regatta.tasks.program import of_script
-from regatta.tasks.sweeping import carry_out, named, submit
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
@@ -80,18 +80,16 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
 
     def asked(number: int, chosen: dict[str, str]) -> "Request":
         """The request of one run of a sweep."""
-        more = [word for name, value in chosen.items() for word in (f"--{name}", value)]
-        return program(framework, words["script"], [*(line.script or []), *more], named(given, number), line.notes)
+        arguments = [*(line.script or []), *(word for name, value in chosen.items() for word in (f"--{name}", value))]
+        return program(framework, words["script"], arguments, sweeping.named(given, number), line.notes)
 
     request = None if sweep else program(framework, words["script"], line.script or [], given, line.notes)
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
-        if request is None and given.get("detach"):
-            submit(sweep, lambda number, chosen: cluster.submit(asked(number, chosen)))
-        elif request is None:
-            carry_out(cluster, sweep, lambda number, chosen: cluster.carry_out(asked(number, chosen)))
+        if request is None:
+            sweeping.start(cluster, sweep, asked, detach=bool(given.get("detach")))
         elif request.options.detach:
-            tell_of_queued(*cluster.submit(request))
+            tell_of_queued(*cluster.enqueue(request))
         else:
             kept = cluster.carry_out(request)
             cluster.console.note(
@@ -263,6 +261,7 @@ def _day(part: "SharedFolder") -> str:
         "follow": "then print what comes, until the run ends; Ctrl-C does not stop the run",
         "tail": "of each node only so many of the last lines",
         "rank": "only lines of this rank, or of 'driver'",
+        "json": "a JSON object for each line (schema: regatta/tasks/schemas/)",
     },
 )
 def logs(
@@ -272,6 +271,7 @@ def logs(
     follow: bool = False,
     tail: str | None = None,
     rank: str | None = None,
+    json: bool = False,
 ) -> None:
     """Print what a run has printed so far."""
     from regatta.terminal.console import label
@@ -283,7 +283,14 @@ def logs(
 
     def show(lines: "Iterable[Line]") -> None:
         for line in lines:
-            print(f"{label(line.node, line.rank)} | {clean(line.text)}", flush=follow)
+            print(text(line), flush=follow)
+
+    def text(line: "Line") -> str:
+        if json:
+            from regatta.tasks import shown
+
+            return shown.line(line)
+        return f"{label(line.node, line.rank)} | {clean(line.text)}"
 
     def chosen(lines: "Iterable[Line]") -> "Iterator[Line]":
         return (line for line in lines if wanted is None or line.rank == wanted)
@@ -317,13 +324,18 @@ def attach(c: Context, run: str, inventory: str | None = None) -> None:
         cluster.console.note(f"{found.id}: succeeded")
 
 
-@task(positional=["run"], help={"run": RUN_HELP})
-def why(c: Context, run: str, inventory: str | None = None) -> None:
+@task(positional=["run"], help={"run": RUN_HELP, "json": JSON_HELP})
+def why(c: Context, run: str, inventory: str | None = None, json: bool = False) -> None:
     """Say where each rank of a run stands now, and which rank the others wait for. It stops nothing."""
     from regatta.run import standing
 
-    remote = Remote(inventories.load(inventory))
-    for line in standing.why(remote, run):
+    found = standing.why(Remote(inventories.load(inventory)), run)
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.why(found))
+        return
+    for line in found.lines():
         print(line, flush=True)
 
 

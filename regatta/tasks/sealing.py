@@ -13,7 +13,7 @@ from regatta import paths
 from regatta.errors import RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.program import hint
-from regatta.tasks.common import records_dir, task
+from regatta.tasks.common import JSON_HELP, records_dir, task
 
 if TYPE_CHECKING:
     from regatta.records.record import Record
@@ -54,15 +54,25 @@ def results_seal(c: Context, set: str, plan: str | None = None, out: str | None 
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB. Anybody checks it: {hint('results-verify', target.name)}")
 
 
-@task(name="results-verify", positional=["file"], help={"file": "a file of results-seal", "signer": SIGNER_HELP})
-def results_verify(c: Context, file: str, signer: str | None = None) -> None:
+@task(
+    name="results-verify",
+    positional=["file"],
+    help={"file": "a file of results-seal", "signer": SIGNER_HELP, "json": JSON_HELP},
+)
+def results_verify(c: Context, file: str, signer: str | None = None, json: bool = False) -> None:
     """Check that a sealed file is what was signed, and say what it holds and who signed it."""
     from regatta.report import answers, sealed
     from regatta.report.cases import cases
     from regatta.report.summary import summarise
 
     found = sealed.verify(Path(file).expanduser(), signer)
-    print("\n".join([*found.lines(), *answers.lines(summarise(cases(found.records)))]))
+    said = answers.lines(summarise(cases(found.records)))
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.sealed(found, said))
+        return
+    print("\n".join([*found.lines(), *said]))
     if signer is None:
         print("the signature says that nothing was changed, not who that is: compare the fingerprint, or use --signer")
 

@@ -5,12 +5,10 @@ All that a task needs is imported in it, see `regatta.tasks.runs`.
 
 import contextlib
 import functools
-import itertools
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from invoke.context import Context
@@ -23,7 +21,7 @@ from regatta.tasks.common import JSON_HELP, seconds, task, whole
 from regatta.tasks.launching import opened
 from regatta.terminal import screen
 from regatta.terminal.table import print_table
-from regatta_protocol.operations.services import Act, AskPages, CallFramework
+from regatta_protocol.operations.services import Act, CallFramework
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
@@ -200,7 +198,9 @@ def top(
     with contextlib.suppress(KeyboardInterrupt), watching.Watch(remote, every) as watch:
         watch.wait(FIRST_SECONDS + every)
         if json:
-            print(dumps(watching.as_json(watch.nodes()), indent=1))
+            from regatta.tasks import shown
+
+            shown.say(shown.top(watch.nodes()))
         elif once or not sys.stdout.isatty():
             _print_top(remote, watch)
             while not once:
@@ -258,7 +258,6 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
     """Reach the web pages of the cluster's services through SSH, until Ctrl-C."""
     import webbrowser
 
-    from regatta.frameworks.api import Page
     from regatta.hosts import tunnels
     from regatta.run import pages, services
 
@@ -268,51 +267,15 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
             "inventory/local has no dashboard, as each Ray run there has its own Ray without one: choose a cluster "
             "with --inventory inventory/NAME"
         )
-    head = remote.cluster.head
-    with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
-
-        def lead(to: int, host: str | None = None, local: int | None = None) -> str:
-            at = opened.open(to, host=host or "127.0.0.1", local_port=local or tunnels.free_local_port(to))
-            return f"http://127.0.0.1:{at}/"
-
-        def of_service(page: Page, local: int | None = None) -> pages.Page:
-            def check(url: str) -> str:
-                return page.check(int(url.rstrip("/").rpartition(":")[2]))
-
-            return pages.Page(page.name, lambda: lead(page.port, page.host, local), check, passing=page.passing)
-
-        def of_services() -> list[Page]:
-            return [page for framework in services.served(remote.cluster) for page in framework.pages(remote)]
-
-        wanted = whole("port", port)
-        known = [
-            *(of_service(page, None if number else wanted) for number, page in enumerate(of_services())),
-            *(
-                pages.Page(page.title, functools.partial(lead, page.port, page.host), pages.answering)
-                for page in remote.call(head, AskPages()).pages
-            ),
-        ]
-
-        def say(text: str) -> None:
-            print(text, flush=True)
-
+    say = functools.partial(print, flush=True)
+    with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, remote.cluster.head) as opened:
+        found = pages.OfCluster(remote, opened, whole("port", port), say)
         for line in services.foreign(remote.cluster):
             say(line)
-        pages.turn(known, say)
-        for page in known if open else ():
-            if page.answers and page.url:
-                webbrowser.open(page.url)
-        rounds = itertools.count(1)
-
-        def again() -> None:
-            """Look at the pages, and now and then for those of runs that have begun."""
-            if next(rounds) % pages.AGAIN_ROUNDS == 0:
-                there = {page.name for page in known if not page.over}
-                with contextlib.suppress(RegattaError):
-                    known.extend(of_service(page) for page in of_services() if page.passing and page.name not in there)
-            pages.turn(known, say)
-
-        opened.keep(KEEP_SECONDS, say, again)
+        found.turn()
+        for address in found.addresses() if open else ():
+            webbrowser.open(address)
+        opened.keep(KEEP_SECONDS, say, found.again)
 
 
 @task(help={"json": JSON_HELP})

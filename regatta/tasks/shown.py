@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import json
 
+from regatta.effort.effort import Effort
 from regatta.environment.listing import Layer
 from regatta.hdfs.status import Status as Hdfs
 from regatta.records.plain import plain
+from regatta.terminal.top import Rates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from regatta.api import run as api
     from regatta.bench import findings
     from regatta.records import answers
     from regatta.records.record import Record
+    from regatta.report import sealed as sealing
     from regatta.report.listing import Line
+    from regatta.run import standing
     from regatta.run.outputs import NodeOutput
+    from regatta.terminal.top import Seen
     from regatta_protocol.operations.queue import Entry
 
 
@@ -255,31 +261,77 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Effort:
-    """What a workload takes under a framework; null: not known here. See `regatta.effort.counted.Effort`."""
-
-    workload: str
-    framework: str
-    lines: int | None
-    bare: int | None
-    packages: int | None
-    bytes: int | None
-    services: list[str]
-    ports: int
-    ranged: bool
-    steps: list[str]
-    seconds: float | None
-    seen: list[str]
-
-
-@dataclass(frozen=True)
 class Efforts:
     """`regatta effort --json`."""
 
     efforts: list[Effort]
 
 
-TYPES = {
+@dataclass(frozen=True)
+class Watched:
+    """A node, as `regatta top --json` lists them: `sample` is what the node counts, `rates` what that is a second."""
+
+    node: str
+    error: str | None
+    rates: Rates | None
+    sample: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Process:
+    """A rank (-1: the driver), or another process of the run (null), and where it stands.
+
+    `where`: the line of the program, `call` what is called there, `does` what it does meanwhile. `meeting`: the call in
+    which it waits for other ranks, or empty. `stopped`: a signal holds it.
+    """
+
+    node: str
+    rank: int | None
+    pid: int
+    program: str
+    where: str
+    call: str
+    does: str
+    meeting: str
+    stopped: bool
+
+
+@dataclass(frozen=True)
+class Why:
+    """`regatta why RUN --json`; `hosts`: a sentence about each, `likely`: the likely cause, in a sentence."""
+
+    run: str
+    processes: list[Process]
+    hosts: dict[str, str]
+    unasked: dict[str, str]
+    likely: str
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of `regatta logs RUN --json`: `rank` is -1 for a driver, and null where it is not known."""
+
+    node: str
+    rank: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """`regatta results-verify FILE --json`; `missing`: sentences on lost records, `answers`: what the runs say."""
+
+    set: str
+    fingerprint: str
+    made: str
+    plan: str
+    release: str
+    commit: str | None
+    runs: list[str]
+    missing: list[str]
+    answers: list[str]
+
+
+TYPES: "Mapping[str, Any]" = {
     "bench": Bench,
     "effort": Efforts,
     "probe": Probe,
@@ -290,9 +342,13 @@ TYPES = {
     "diff": Diff,
     "data-ls": HdfsFiles,
     "hdfs-status": Hdfs,
+    "logs": LogLine,
+    "results-verify": Sealed,
     "status": Status,
+    "top": list[Watched],
+    "why": Why,
 }
-"""By command. `show --json` is the record, with the record's schema."""
+"""By command, of `logs` each line. `show --json` is the record, with the record's schema."""
 
 
 def schemas() -> "dict[str, dict[str, Any]]":
@@ -300,7 +356,7 @@ def schemas() -> "dict[str, dict[str, Any]]":
     return {command: schema(kind) for command, kind in TYPES.items()}
 
 
-def schema(kind: type) -> "dict[str, Any]":
+def schema(kind: Any) -> "dict[str, Any]":
     """The JSON schema of a type."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **json.schema(kind)}
 
@@ -318,6 +374,56 @@ def runs(lines: "Sequence[Line]", unasked: "Mapping[str, Exception]") -> Runs:
 def queue(cluster: str, entries: "Sequence[Entry]") -> Queue:
     """The queue of a cluster."""
     return Queue(cluster, [QueueEntry(**{**vars(one), "nodes": [*one.nodes]}) for one in entries])
+
+
+def top(nodes: "Sequence[Seen]") -> list[Watched]:
+    """Return what was seen of each node."""
+    return [
+        Watched(one.node.name, one.error or None, one.rates, None if one.sample is None else {**one.sample})
+        for one in nodes
+    ]
+
+
+def line(said: "api.Line") -> str:
+    """Return a line of a log as JSON."""
+    return plain_json.dumps(plain(LogLine(said.node, said.rank, said.text)))
+
+
+def why(found: "standing.Why") -> Why:
+    """Return where a run stands."""
+    from regatta.run import standing
+
+    processes = [
+        Process(
+            one.node,
+            one.rank,
+            one.process.pid,
+            one.process.program,
+            one.where,
+            one.call,
+            one.does,
+            one.meeting,
+            one.stopped,
+        )
+        for one in found.spots
+    ]
+    unasked = {node: standing.reason(error) for node, error in found.failed.items()}
+    return Why(found.run, processes, found.hosts(), unasked, found.likely)
+
+
+def sealed(found: "sealing.Sealed", answers: "Iterable[str]") -> Sealed:
+    """Return what a sealed file holds."""
+    return Sealed(
+        found.set,
+        found.fingerprint,
+        found.made,
+        found.plan,
+        found.release,
+        found.commit,
+        [run.run_id for run in found.records],
+        [*found.missing],
+        [*answers],
+    )
 
 
 def _run(line: "Line") -> Run:

@@ -12,7 +12,7 @@ from regatta.terminal.table import print_table
 if TYPE_CHECKING:
     from regatta.api.cluster import Cluster
     from regatta.records.record import Record
-    from regatta_protocol.operations.queue import Submitted
+    from regatta.run.request import Request
 
 MOST_RUNS, MOST_ANSWERS = 1000, 4
 
@@ -36,21 +36,26 @@ def named(given: Mapping[str, Any], number: int) -> dict[str, Any]:
     return {**given, "name": f"{given['name']}-{number}"} if given.get("name") else dict(given)
 
 
-def submit(sweep: Sequence[str], one: Callable[[int, dict[str, str]], "tuple[str, Submitted]"]) -> None:
-    """Put all runs into the queue; `one` does it with the choice of that number."""
+def start(
+    cluster: "Cluster", sweep: Sequence[str], asked: Callable[[int, dict[str, str]], "Request"], *, detach: bool
+) -> None:
+    """Put all runs into the queue, or do one after the other; `asked` makes the request of that number and choice."""
+    if not detach:
+        _carry_out(cluster, sweep, asked)
+        return
     for number, chosen in enumerate(choices(sweep), 1):
         print(f"{_words(chosen)}: ", end="", flush=True)
-        tell_of_queued(*one(number, chosen))
+        tell_of_queued(*cluster.enqueue(asked(number, chosen)))
 
 
-def carry_out(cluster: "Cluster", sweep: Sequence[str], one: Callable[[int, dict[str, str]], "Record"]) -> None:
-    """Do all runs one after the other, and show what came out. RunFailedError after the last, where some failed."""
+def _carry_out(cluster: "Cluster", sweep: Sequence[str], asked: Callable[[int, dict[str, str]], "Request"]) -> None:
+    """Show what came out of all runs. RunFailedError after the last, where some failed."""
     done: list[tuple[dict[str, str], Record | None]] = []
     failed: list[RunFailedError] = []
     for number, chosen in enumerate(wanted := choices(sweep), 1):
         cluster.console.note(f"\nrun {number} of {len(wanted)}: {_words(chosen)}")
         try:
-            done.append((chosen, one(number, chosen)))
+            done.append((chosen, cluster.carry_out(asked(number, chosen))))
         except RunFailedError as error:
             cluster.console.error(str(error))
             done.append((chosen, None))

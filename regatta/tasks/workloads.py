@@ -10,21 +10,19 @@ from regatta.cards.card import Option, Value, Workload
 from regatta.errors import CardError, UsageError
 from regatta.frameworks import table
 from regatta.options import declaration
+from regatta.options.declaration import CHECKPOINT
 from regatta.options.kinds import SWITCH, TEXT
 from regatta.options.option import RUN, typed
 from regatta.options.option import Option as Declared
+from regatta.tasks import sweeping
 from regatta.tasks.launching import advising, command, opened, tell_of_input, tell_of_queued
-from regatta.tasks.sweeping import carry_out, choices, named, submit
 from regatta_protocol.cards import FLAGS
 
 if TYPE_CHECKING:
     from regatta.api.cluster import Cluster
     from regatta.records.record import Record
+    from regatta.run.request import Request
     from regatta.terminal.console import Console
-
-CHECKPOINT = Declared(
-    "where rank 0 keeps its state after each epoch, to continue from; hdfs:// and s3:// too; {run} is the run's id"
-)
 
 
 def tasks() -> list[Any]:
@@ -51,7 +49,7 @@ def _made(workload: Workload) -> Any:
         **of_runs,
         "framework": replace(of_runs["framework"], help=f"{names} (default {compared})"),
         **{name: _flag(option) for name, option in options.items()},
-        **({"checkpoint": CHECKPOINT} if card.checkpoints else {}),
+        **({CHECKPOINT.name: CHECKPOINT} if card.checkpoints else {}),
     }
     if card.input and card.input.default:
         own = flags[card.input.option]
@@ -75,7 +73,7 @@ def _run(workload: Workload, words: Mapping[str, Any]) -> None:
     where = {name: given.pop(name) for name in OF_CLUSTER if name in given}
     shown = given.pop("json", None)
     own = {name: _value(name, option, words) for name, option in card.offered.items()}
-    own |= {name: words.get(name) for name in (*([card.input.option] if card.input else []), "checkpoint")}
+    own |= {name: words.get(name) for name in (*([card.input.option] if card.input else []), CHECKPOINT.name)}
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
         if sweep := given.pop("sweep", ()):
@@ -91,20 +89,17 @@ def _sweep(
     cluster: "Cluster", workload: Workload, sweep: Sequence[str], own: Mapping[str, Any], given: Mapping[str, Any]
 ) -> None:
     offered = {name.replace("_", "-"): name for name in own}
-    if wrong := [name for chosen in choices(sweep)[:1] for name in chosen if name not in offered]:
+    if wrong := [name for chosen in sweeping.choices(sweep)[:1] for name in chosen if name not in offered]:
         raise UsageError(f"--sweep: {workload.name} has no option {wrong[0]}: it has {', '.join(offered)}")
 
-    def asked(number: int, chosen: Mapping[str, str]) -> dict[str, Any]:
-        """The options of one run."""
+    def asked(number: int, chosen: dict[str, str]) -> "Request":
+        """The request of one run."""
         card = workload.card.offered
         words = {offered[name]: value for name, value in chosen.items()}
         own_words = {name: _value(name, card[name], words) if name in card else words[name] for name in words}
-        return {**own, **own_words, **named(given, number)}
+        return cluster.request(workload.name, **{**own, **own_words}, **sweeping.named(given, number))
 
-    if given.get("detach"):
-        submit(sweep, lambda number, chosen: cluster.submit_workload(workload.name, **asked(number, chosen)))
-    else:
-        carry_out(cluster, sweep, lambda number, chosen: cluster.run_workload(workload.name, **asked(number, chosen)))
+    sweeping.start(cluster, sweep, asked, detach=bool(given.get("detach")))
 
 
 def _value(name: str, option: Option, words: Mapping[str, Any]) -> Value | None:

@@ -259,19 +259,6 @@ def picture(
     )
 
 
-def as_json(nodes: Sequence[Seen]) -> list[dict[str, Any]]:
-    """Return what was seen of each node, for programs."""
-    return [
-        {
-            "node": seen.node.name,
-            "error": seen.error or None,
-            "rates": vars(seen.rates) if seen.rates else None,
-            "sample": seen.sample,
-        }
-        for seen in nodes
-    ]
-
-
 def _progress(state: Mapping[str, Any]) -> str:
     told = state.get("progress")
     if not told or not isinstance(told.get("done"), int | float):

@@ -3,7 +3,7 @@
 from typing import Any, Dict, Optional, Tuple
 
 from regatta_protocol.decoding import Path
-from regatta_protocol.operations.layers import LayerState, LayerWish
+from regatta_protocol.operations.layers import LayerState, WantedLayer
 from regatta_protocol.operations.operation import Operation
 from regatta_protocol.operations.releases import BegunRelease, Patch, ReleaseState
 from regatta_protocol.value import Value
@@ -56,7 +56,7 @@ class Inspect(Operation[Inspected]):
     facts_wanted: bool = True
     versions: Tuple[str, ...] = ()
     ports: Tuple[int, ...] = ()
-    layer: Optional[LayerWish] = None
+    layer: Optional[WantedLayer] = None
     packages: bool = False
     free: int = 1
     asks: Dict[str, str] = {}

@@ -6,7 +6,7 @@ from regatta_protocol.operations.operation import Operation
 from regatta_protocol.value import Value
 
 
-class LayerWish(Value):
+class WantedLayer(Value):
     """The layer that is asked for, if there is one yet, and for whom it is."""
 
     key: Optional[str] = None

@@ -68,7 +68,7 @@ class Sending(Value):
     part: Optional[str] = None
 
 
-class Part(Value):
+class SharedPart(Value):
     """The part of a run or a project in the shared folder: bytes, and when it last changed (Unix time)."""
 
     bytes: int
@@ -78,8 +78,8 @@ class Part(Value):
 class SharedParts(Value):
     """All that is in the shared folder, by name."""
 
-    runs: Dict[str, Part]
-    projects: Dict[str, Part]
+    runs: Dict[str, SharedPart]
+    projects: Dict[str, SharedPart]
 
 
 class AskShared(Operation[SharedParts]):

@@ -1,6 +1,6 @@
 """The queue of a cluster, kept by Slurm on its head: runs wait there for whole nodes."""
 
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from regatta_protocol.operations.operation import Operation, Telling
 from regatta_protocol.value import Value
@@ -101,6 +101,29 @@ class SubmitRun(Operation[Submitted]):
     memory: Optional[int] = None
     ranks: int = 0
     cores: Optional[int] = None
+
+
+class Candidate(Value):
+    """A node that a run without a controller may be granted: hosts of one `kind` are alike."""
+
+    kind: int
+    facts: Dict[str, Any]
+    place: Dict[str, Any] = {}
+
+
+class Carried(Value):
+    """What the script of such a run brings to each node.
+
+    `forms`: by the kinds of the nodes that are granted, with commas between, the request `run.start` of each (None: it
+    gets no rank), as JSON. In it `token` with a number replaces names and addresses, and a number the `files`.
+    `shares`: it has parts of its nodes.
+    """
+
+    token: str
+    nodes: Dict[str, Candidate]
+    forms: Dict[str, Tuple[Optional[Dict[str, Any]], ...]]
+    files: Tuple[Dict[str, str], ...]
+    shares: bool = False
 
 
 class Queued(Value):

@@ -40,14 +40,14 @@ class FetchFile(Operation[None]):
     incoming: str
 
 
-class Shelf(Value):
+class CachePlace(Value):
     """The place where a relay keeps a file."""
 
     path: str
 
 
-class Offer(Operation[Shelf]):
-    """Make room on a relay's shelf; what it has itself at `own` need not be sent to it."""
+class Offer(Operation[CachePlace]):
+    """Make room in a relay's cache; what it has itself at `own` need not be sent to it."""
 
     op = "relay.offer"
     name: str
@@ -63,7 +63,7 @@ class Take(Operation[None]):
 
 
 class Fetch(Operation[None]):
-    """Have a file from the shelf of the relay at the address `host`."""
+    """Have a file from the cache of the relay at the address `host`."""
 
     op = "relay.fetch"
     host: str
@@ -72,6 +72,6 @@ class Fetch(Operation[None]):
 
 
 class Drop(Operation[None]):
-    """Clear the shelf."""
+    """Clear the cache."""
 
     op = "relay.drop"

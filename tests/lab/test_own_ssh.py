@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from clusters import Cluster, read_until, wait_for
 
-from regatta.provisioning import ways
+from regatta.provisioning import access
 
 WORD = "plum7-of-sudo"
 KEPT = "/root/sudoers.before"
@@ -140,12 +140,12 @@ def test_every_way_is_tried_and_the_password_is_asked_for(
     for name, value in person.shell.items():
         monkeypatch.setenv(name, value)
     ports = dict.fromkeys(person.cluster.lab.nodes, 22)
-    assert ways.check(str(person.inventory), ports) == []
+    assert access.problems(str(person.inventory), ports) == []
     monkeypatch.setenv("ANSIBLE_BECOME_PASS", "pear")
-    wrong = ways.check(str(person.inventory), ports)
+    wrong = access.problems(str(person.inventory), ports)
     assert len(wrong) == 2 and all("the password for sudo" in line and "is wrong" in line for line in wrong)
     monkeypatch.delenv("ANSIBLE_BECOME_PASS")
-    assert all("may not use sudo without a password" in line for line in ways.check(str(person.inventory), ports))
+    assert all("may not use sudo without a password" in line for line in access.problems(str(person.inventory), ports))
     status = person.regatta(tmp_path, "status", SSH_AUTH_SOCK=str(tmp_path / "gone"))
     assert status.returncode == 1 and "LOGIN REFUSED" in status.stdout, status.stdout
 

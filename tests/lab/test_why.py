@@ -100,7 +100,7 @@ def test_a_run_says_which_rank_did_not_come_and_where_it_stood(cluster: Cluster,
     assert done.returncode == 1 and re.search(words, done.stdout), done.stdout
 
 
-@pytest.mark.whole  # tests/unit/workloads/test_boot.py has the words
+@pytest.mark.whole  # tests/unit/workloads/test_sitecustomize.py has the words
 def test_a_script_for_one_host_is_warned_of_at_once(cluster: Cluster, begin: Begin) -> None:
     run = begin(HERE)
     wait_for(lambda: "train.py:4 sets MASTER_ADDR=localhost" in cluster.fab("logs", run).stdout, 20)

@@ -125,9 +125,13 @@ def test_bad_input_is_refused_before_anything_starts(cluster: Cluster) -> None:
         ({"workers": 0}, "workers: must be a whole number of at least 1, not 0"),
         ({"inventory": "x"}, "no option inventory"),
         ({"restarts": True}, "restarts: must be a whole number"),
+        ({"detach": True}, r"put into the queue by submit\(\)"),
+        ({"sweep": ["lr=1,2"]}, "no option sweep"),
     ):
         with pytest.raises(UsageError, match=said):
             cluster.run("job.py", **options)
+    with pytest.raises(UsageError, match="--detach needs a cluster of hosts"):
+        cluster.submit("job.py", workers=1)
     with pytest.raises(UsageError, match=r"no script nojob\.py"):
         cluster.run("nojob.py")
     assert cluster.runs() == []
@@ -163,6 +167,7 @@ def test_what_a_card_does_not_take_is_refused(tiles: Cluster) -> None:
         ({"restarts": 1}, "no option restarts"),
         ({"framework": "single,torch"}, "one framework"),
         ({"framework": "ray"}, "does not run under ray"),
+        ({"detach": True}, r"submit\(\)"),
     ):
         with pytest.raises(UsageError, match=said):
             tiles.run_workload("tiles", **options)

@@ -7,7 +7,7 @@ import running
 
 from regatta.cards import project
 from regatta.errors import CardError, EnvironmentFault
-from regatta.frameworks import advice, libraries
+from regatta.frameworks import advice
 from regatta.hosts.remote import Remote
 from regatta.node import debian
 from regatta.run import system_packages
@@ -36,7 +36,7 @@ def test_what_is_installed_is_known_also_by_another_name() -> None:
 def test_a_missing_library_names_its_package(line: str, package: str) -> None:
     said = advice.about(["Traceback (most recent call last):", '  File "t.py", line 1, in <module>', line])
     assert package in said and "apt = [" in said
-    assert libraries.package("libplum.so.3") is None
+    assert advice.package("libplum.so.3") is None
 
 
 def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:

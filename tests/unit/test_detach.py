@@ -1,5 +1,6 @@
 """A run without a controller is placed on the nodes that it is granted, as if it had been planned on these."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from regatta.hosts.cluster import Cluster
 from regatta.node import detached
 from regatta.options.declaration import RunOptions
 from regatta.run import detach, launch, placement
-from regatta_protocol.decoding import encode
+from regatta_protocol.decoding import decode, encode
+from regatta_protocol.operations.queue import Carried
 from regatta_protocol.states import Mode
 
 NODES = tuple(node(number) for number in range(1, 12))
@@ -21,13 +23,13 @@ CLUSTER = Cluster("eleven", Path(), NODES, NODES, NODES[0])
 ALIKE = {one.name: 2 for one in NODES}
 
 
-def brought(plan: Plan, cores: dict[str, int], *only: str) -> tuple[dict[str, Any], bool]:
+def brought(plan: Plan, cores: dict[str, int], *only: str) -> tuple[Carried, bool]:
     """What the job of a plan brings, and whether it needs certain nodes."""
     facts = {name: {"cores": own, "name": name} for name, own in cores.items()}
     said, fixed = detach.carried(CLUSTER, plan, {"identity": {}}, facts, [CLUSTER.node(name) for name in only])
-    for name, one in said["nodes"].items():
-        one["place"] = {"cluster_address": CLUSTER.node(name).cluster_address}
-    return said, fixed
+    addresses = {name: {"cluster_address": CLUSTER.node(name).cluster_address} for name in said.nodes}
+    said = said.changed(nodes={name: one.changed(place=addresses[name]) for name, one in said.nodes.items()})
+    return decode(Carried, json.loads(json.dumps(encode(said)))), fixed
 
 
 def planned(plan: Plan, names: Sequence[str], cores: dict[str, int]) -> dict[str, Any]:
@@ -44,7 +46,7 @@ def planned(plan: Plan, names: Sequence[str], cores: dict[str, int]) -> dict[str
 def test_each_granted_node_starts_what_a_plan_on_them_has(framework: str, launcher: str) -> None:
     plan = made(5, {"n1": 2, "n2": 2, "n3": 2}, framework=framework, launcher=launcher, options=RunOptions())
     said, fixed = brought(plan, ALIKE)
-    assert not fixed and len(said["forms"]) == 1
+    assert not fixed and len(said.forms) == 1
     for granted in (["n1", "n2", "n3"], ["n11", "n2", "n10"], ["n4", "n1", "n11"]):
         order = sorted(granted, key=lambda name: int(name[1:]))
         expected = planned(plan, order, ALIKE)
@@ -57,7 +59,7 @@ def test_hosts_of_several_kinds_have_ranks_by_their_cores() -> None:
     cores = {**ALIKE, "n2": 8, "n5": 8}
     plan = made(10, {"n1": 2, "n2": 8})
     said, fixed = brought(plan, cores)
-    assert not fixed and len(said["forms"]) == 3
+    assert not fixed and len(said.forms) == 3
     for granted, ranks in {("n3", "n4"): (5, 5), ("n5", "n3"): (8, 2), ("n5", "n2"): (5, 5)}.items():
         for name, count in zip(granted, ranks, strict=True):
             start = detached.part(said, granted, name)
@@ -80,14 +82,14 @@ def test_the_ports_of_ranks_go_with_them() -> None:
 
 def test_a_run_that_is_bound_to_hosts_keeps_them() -> None:
     said, fixed = brought(made(2, {"n2": 2}), ALIKE, "n2")
-    assert fixed and [*said["nodes"]] == ["n2"]
+    assert fixed and [*said.nodes] == ["n2"]
     start = detached.part(said, ["n2"], "n2")
     assert start is not None and encode(start.spec) == planned(made(2, {"n2": 2}), ["n2"], ALIKE)["n2"]
     every_kind = {name: number for number, name in enumerate(ALIKE, 1)}
     said, fixed = brought(made(6, {"n1": 1, "n2": 2, "n3": 3}), every_kind)
-    assert fixed and [*said["nodes"]] == ["n1", "n2", "n3"]
+    assert fixed and [*said.nodes] == ["n1", "n2", "n3"]
     said, fixed = brought(made(1, {"n3": 1}, framework="ray"), ALIKE, *ALIKE)
-    assert fixed and [*said["nodes"]] == [*ALIKE]
+    assert fixed and [*said.nodes] == [*ALIKE]
     members = [detached.part(said, [*ALIKE], name) for name in ALIKE]
     assert [one.spec.mode for one in members if one] == [Mode.UNIT, *[Mode.MEMBER] * 10]
 
@@ -95,7 +97,7 @@ def test_a_run_that_is_bound_to_hosts_keeps_them() -> None:
 def test_ranks_that_say_their_cores_are_spread_evenly_and_stay_on_those_that_are_granted() -> None:
     cores = {**ALIKE, "n2": 8}
     said, fixed = brought(made(3, {"n1": 2, "n3": 2}, options=RunOptions(cores=2)), cores)
-    assert not fixed and said["shares"]
+    assert not fixed and said.shares
     for granted, ranks in {("n1", "n3"): (2, 1), ("n1", "n2"): (2, 1)}.items():
         for name, count in zip(granted, ranks, strict=True):
             start = detached.part(said, granted, name, [4, 5, 6, 7])

@@ -20,7 +20,7 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.paths import PROJECT
 from regatta.report import theme
-from regatta.run import causes, walls
+from regatta.run import causes, firewall
 from regatta.run.outcome import Accounts
 from regatta_protocol.operations.services import Act, Acted, UnitState
 from regatta_protocol.run import Ended, Failure
@@ -214,13 +214,12 @@ def test_colours_of_unknown_frameworks_are_spare_ones_and_stay() -> None:
     assert alone in theme.SPARE and found["torch"] == "#e0632a"
 
 
-OF_SERVICE = "what provisioning does for a service; its declaration will be one part"
+OF_SERVICE = "what provisioning does for a service"
 OF_BUILD = "the build of a package: variables and options of provisioning"
 A_WORD = "an English word: processes that are counted"
 TYPED = "other launchers, and their flags, that people type before a script"
 RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
-    "api/requests.py": ({"ray", "spark", "torch"}, TYPED),
     "node/cgroup.py": ({"processes"}, A_WORD),
     "run/outcome.py": ({"processes"}, A_WORD),
     "node/notes.py": ({"ray"}, "notes of runs that an earlier Regatta started"),
@@ -236,7 +235,7 @@ MAY_NAME = {
     "provisioning/wheels.py": ({"torch"}, OF_BUILD),
     "records/record.py": ({"single"}, "records of the single process are read, whichever adapters there are"),
     "report/curves.py": ({"single"}, "a field of a chart's rows"),
-    "tasks/foreign_flags.py": ({"mpi", "ray", "spark"}, TYPED),
+    "options/foreign.py": ({"mpi", "ray", "spark", "torch"}, TYPED),
     "report/theme.py": ({*EVERY}, "presentation: colours and order of those that are known, with a default"),
     "tasks/notebook.py": ({"ray"}, "the notebook is a driver of Ray, whichever frameworks there are"),
     "tasks/services.py": ({"spark"}, "the command `spark-history`"),
@@ -294,8 +293,8 @@ class Walled(Remote):
     bare = ("there",)
 
     def call(self, node: Node, asked: Any, **_: Any) -> Any:
-        assert asked == Act("status", (walls.UNIT,))
-        return Acted({} if node.name in self.bare else {walls.UNIT: UnitState("active", "")})
+        assert asked == Act("status", (firewall.UNIT,))
+        return Acted({} if node.name in self.bare else {firewall.UNIT: UnitState("active", "")})
 
 
 @pytest.mark.parametrize("name", OF_TENSORFLOW)
@@ -306,9 +305,9 @@ def test_ranks_that_believe_everybody_need_a_firewall(pair: Remote, name: str) -
     hosts = Walled(replace(pair.cluster, nodes=nodes, workers=nodes, head=nodes[0]))
     assert framework.available(hosts.cluster) is None
     with pytest.raises(UsageError, match="there has no firewall"):
-        walls.check(hosts, framework)
+        firewall.check(hosts, framework)
     hosts.bare = ()
-    walls.check(hosts, framework)
+    firewall.check(hosts, framework)
 
 
 def test_tensorflow_is_refused_on_this_machine_alone(here: Path, tmp_path: Path) -> None:

@@ -18,10 +18,11 @@ from hostile import needs_root
 
 from regatta import paths
 from regatta.frameworks import plan, registry
-from regatta.hosts import sources
+from regatta.hosts import sources, sudo
 from regatta.node import main, manifest, members, staging
-from regatta_protocol.operations.hosts import GATE
+from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
+from regatta_protocol.place import Place
 from regatta_protocol.run import Spec
 from regatta_protocol.value import fields
 
@@ -135,7 +136,22 @@ def test_a_new_field_of_a_run_is_for_members_only_with_a_rule() -> None:
 def test_what_sudo_may_start_is_the_gate_that_is_installed() -> None:
     text = (paths.PROJECT / "ansible/roles/members/vars/main.yml").read_text()
     assert f"_members_gate: {GATE}\n" in text
-    assert f'GATE = "sudo -n {GATE} send"' in (paths.PROJECT / "regatta/hosts/rsyncssh.py").read_text()
+
+
+def test_rsync_starts_the_gate_and_gives_it_the_request_in_front_of_its_own_words(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        f"#!{sys.executable}\nimport json, sys\nread = sys.stdin.buffer.read\nasked = json.loads(read(int(read(8))))\n"
+        f"json.dump([sys.argv[1:], asked], open({str(tmp_path / 'given')!r}, 'w'))\n"
+    )
+    ssh.chmod(0o755)
+    (tmp_path / "asked").write_text('{"run": "one"}')
+    starts = f"sudo -n {GATE} {SEND}"
+    words = ["rsync", "-tL", f"--rsync-path={starts}", "-e", " ".join(sudo.own([str(ssh), "-x"])), "--no-protect-args"]
+    own = {**os.environ, sudo.OF_GATE: str(tmp_path / "asked")}
+    subprocess.run([*words, "n1:/a/", f"{tmp_path}/"], env=own, capture_output=True, check=False)
+    typed, asked = json.loads((tmp_path / "given").read_text())
+    assert typed == ["-x", "n1", starts] and asked["run"] == "one" and asked["flags"].startswith("-")
 
 
 @needs_root
@@ -278,7 +294,8 @@ def test_the_files_of_a_run_are_read_as_its_account(apart: Ask, own: Path) -> No
         shutil.chown(work / name, account)
     sums = apart("run.sums", {"run": "mine", "paths": ["out", "others"], "size": 2})["done"]["sums"]
     assert sums[0][0] == 1 and sums[1] is None
-    place = {**json.loads((own / "gate.json").read_text()), "by": MEMBER}
+    known: Place = json.loads((own / "gate.json").read_text())
+    place: Place = {**known, "by": MEMBER}
     words = members.sender(place, Sending("mine", ("out",), "-LtRe.LsfxCIvu"), "list")
     assert words[:3] == ["/usr/bin/setpriv", f"--reuid={APART}", f"--regid={APART}"]
     assert apart("run.left", {"run": "mine", "most": 9, "part": "projects/plums"})["done"]["count"] == 0
@@ -430,7 +447,7 @@ def test_a_tar_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
 def test_files_are_sent_of_own_runs_only_and_by_no_other_rsync(tmp_path: Path, wrong: dict[str, Any]) -> None:
     from regatta.node.problem import Problem
 
-    place = {"state": str(tmp_path), "by": "ann"}
+    place: Place = {"state": str(tmp_path), "by": "ann"}
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/.mine.json").write_text('{"owner": "ann", "plan": {"project": "plums"}}')
     good = Sending("mine", ("a/b",), "-LtRe.LsfxCIvu")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from regatta.run.interrupts import interrupts_deferred
+from regatta.terminal.ctrl_c import interrupts_deferred
 
 
 def test_it_waits_and_then_counts() -> None:

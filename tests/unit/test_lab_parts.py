@@ -112,9 +112,9 @@ def test_only_the_first_node_of_a_private_lab_can_have_a_way_out() -> None:
 
 
 def test_a_lab_keeps_its_topology() -> None:
-    wish = lifecycle.Wish("lab", topology="private")
+    wanted = lifecycle.Wanted("lab", topology="private")
     with pytest.raises(LabError, match=r"flat.*private"):
-        lifecycle.plan(wish, LAB, Path("/image"))
+        lifecycle.plan(wanted, LAB, Path("/image"))
 
 
 def test_inventory_text() -> None:
@@ -180,14 +180,14 @@ def test_default_suite() -> None:
 
 
 def test_plan_refuses_to_change_an_existing_lab() -> None:
-    grown = lifecycle.plan(lifecycle.Wish("lab", nodes=5), LAB, Path("/image"))
+    grown = lifecycle.plan(lifecycle.Wanted("lab", nodes=5), LAB, Path("/image"))
     assert (grown.nodes, grown.subnet) == (5, LAB.subnet)
-    assert lifecycle.plan(lifecycle.Wish("lab", nodes=1), LAB, Path("/image")) == LAB
+    assert lifecycle.plan(lifecycle.Wanted("lab", nodes=1), LAB, Path("/image")) == LAB
     with pytest.raises(LabError, match="has egress True"):
-        lifecycle.plan(lifecycle.Wish("lab", egress=False), LAB, Path("/image"))
+        lifecycle.plan(lifecycle.Wanted("lab", egress=False), LAB, Path("/image"))
     elsewhere = dataclasses.replace(LAB, inventory="/other/inventory/lab")
     with pytest.raises(LabError, match="another checkout"):
-        lifecycle.plan(lifecycle.Wish("lab"), elsewhere, Path("/image"))
+        lifecycle.plan(lifecycle.Wanted("lab"), elsewhere, Path("/image"))
 
 
 @pytest.mark.parametrize("count", ["0", "101", "-1", "three"])

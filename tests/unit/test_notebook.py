@@ -1,11 +1,6 @@
-"""JupyterLab as a run: what the controller and the program on the node must have alike."""
+"""JupyterLab as a run: its own arguments."""
 
-from regatta.tasks import notebook
 from workloads.common import notebook as there
-
-
-def test_both_sides_have_the_same_words() -> None:
-    assert (notebook.TOKEN, notebook.LISTENS, notebook.FOLDER) == (there.TOKEN, there.LISTENS, there.FOLDER)
 
 
 def test_it_listens_on_loopback_and_at_its_own_port_only() -> None:

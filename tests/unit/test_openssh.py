@@ -13,7 +13,7 @@ from regatta.hosts import hostkeys, openssh, sshconfig
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.connection import Connection
 from regatta.hosts.remote import Remote
-from regatta.provisioning import login, preflight
+from regatta.provisioning import access
 from regatta.tasks import nodes
 
 
@@ -199,7 +199,7 @@ def test_a_jump_host_that_takes_only_passwords_is_named(
     told = {"said": "kex_exchange_identification: Connection closed by remote host", "folder": str(tmp_path)}
     own(tmp_path, monkeypatch, f"Host 192.0.2.9\n ProxyJump gus@127.0.0.1:{sshd.port}\n")
     sshconfig.write(tmp_path, [replace(node, ssh_args=())], accept_new=True)
-    (said,) = preflight.reasons({"n1": {**told, "host": "192.0.2.9"}}).values()
+    (said,) = access.reasons({"n1": {**told, "host": "192.0.2.9"}}).values()
     assert "the jump host gus@127.0.0.1 accepts no keys, only password" in said
 
 
@@ -223,7 +223,7 @@ def test_a_key_with_a_passphrase_in_an_agent(
             node = replace(cluster.head, key_file=str(locked))
             done = nodes.run(Remote(cluster_of(tmp_path, node), options=openssh.ALONE), node, ["echo", "in"], 20)
             assert done == (0, "in\n")
-            monkeypatch.setattr(login.inventories, "load", lambda _: cluster_of(tmp_path, node))
-            login.check("mine", "n1")
+            monkeypatch.setattr(access.inventories, "load", lambda _: cluster_of(tmp_path, node))
+            access.new_login("mine", "n1")
         finally:
             agent.terminate()

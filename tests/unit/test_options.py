@@ -17,7 +17,7 @@ from regatta.options import declaration, kinds
 from regatta.options.declaration import OF_RUNS, RunOptions, said
 from regatta.options.option import typed
 
-COPIED = ("regatta", "regatta_protocol", "workloads")
+COPIED = ("regatta", "regatta_protocol", "tools", "workloads")
 DECLARED = '    toys: int | None = option(None, kinds.WHOLE, "toys of each rank", record=True)\n'
 USED = '        "TOYS": str(plan.options.toys),\n'
 PROJECT = """\
@@ -37,11 +37,14 @@ from pathlib import Path
 from regatta.cards import discovery, project
 from regatta.errors import CardError
 from regatta.experiments import plan_file
+from regatta.api import requests
 from regatta.tasks.namespace import namespace
+from tools import reference
 
 commands = {context.name: context.flags for context in namespace.to_contexts() if "--toys" in context.flags}
 plan = plan_file.parse(PLAN, "mine", "plan", discovery.every(Path.cwd()))
 toys = project.read(Path.cwd()).options["toys"]
+called = [requests.script("torch", "train.py", [], given).options.toys for given in ({}, {"toys": 7})]
 Path("regatta.toml").write_text(Path("regatta.toml").read_text() + "options = { toys = { kind = 'whole number' } }")
 try:
     discovery.every(Path.cwd())
@@ -52,6 +55,8 @@ print(json.dumps({
     "project": toys,
     "plan": [one.options.toys for one in plan.experiments],
     "refused": refused,
+    "called": called,
+    "reference": [line for line in reference.page().splitlines() if "--toys" in line],
 }))
 """
 
@@ -99,7 +104,8 @@ def test_an_option_is_added_by_its_declaration_and_its_use(
     assert record["identity"]["parameters"]["toys"] == 3
     found = json.loads(python(f"PLAN = {PLAN}\n{ASKS}"))
     assert {"torchrun", "rayrun", "sparkrun", "run-mine", "run-ppr", "bench"} <= {*found["commands"]}
-    assert (found["project"], found["plan"]) == (4, [5, 6])
+    assert (found["project"], found["plan"], found["called"]) == (4, [5, 6], [4, 7])
+    assert found["reference"] == ["| `--toys` | whole number |  | all | `toys` | `toys` | toys of each rank |"]
     assert "--toys is a flag of every run command" in found["refused"]
 
 

@@ -35,12 +35,27 @@ def test_no_message_names_a_program_that_may_not_have_been_typed() -> None:
     own = PROJECT / "regatta/program.py"
     found = {
         f"{path.relative_to(PROJECT)}: {text}"
-        for path in (PROJECT / "regatta").rglob("*.py")
+        for room in ("regatta", "regatta_protocol", "workloads", "ansible")
+        for path in (PROJECT / room).rglob("*.py")
         if path != own
         for text in texts(path)
         if HINT.search(text)
     }
     assert not found
+
+
+def test_messages_of_the_controller_ask_what_was_typed() -> None:
+    """What nodes and roles say of commands is shown as it is typed here; the controller's own is made by hints."""
+    commands = "|".join({*program.ABOUT_HOSTS, *namespace.tasks, "run"})
+    named = re.compile(rf"\bregatta (?:{commands})\b")
+    found = {
+        path.relative_to(PROJECT / "regatta").as_posix()
+        for path in (PROJECT / "regatta").rglob("*.py")
+        if not re.search(r"/(node|run)/.*", path.as_posix().partition("/frameworks/")[2]) and path.parent.name != "node"
+        for text in texts(path)
+        if SHOWN not in str(path) and named.search(text)
+    }
+    assert found == {"effort/counted.py", "hosts/drafts.py"}, "steps in a table of docs, the first line of an inventory"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +85,8 @@ def test_commands_are_named_as_they_were_typed(
 def test_commands_that_nodes_name_are_known() -> None:
     words = {
         word
-        for path in (PROJECT / "regatta/node").glob("*.py")
+        for files in ("regatta/node", "regatta/frameworks/*/node", "regatta/frameworks/*/run", "workloads/common/**")
+        for path in PROJECT.glob(f"{files}/*.py")
         for word in re.findall(r"'regatta ([a-z-]+)", path.read_text())
     }
     assert words <= {*program.ABOUT_HOSTS, *program._OF_NODES} and {*program._OF_NODES} <= {*namespace.tasks}
@@ -141,7 +157,12 @@ def test_bash_completes_commands_and_flags(tmp_path: Path) -> None:
     assert {"logs", "teardown", "completion"} <= {*completion.candidates([""])}
     assert completion.candidates(["verify", "--l"]) == ["--lease"]
     assert completion.candidates(["runs", "--jso", "--fai"]) == ["--failed"]
-    assert "ppr" in completion.candidates(["run", "p"])
+    assert "ppr" in completion.candidates(["run", "p"]) and "ppr" not in completion.candidates(["run", "ppr", ""])
+    assert completion.candidates(["run", "ppr", "--worke"]) == ["--workers"]
+    assert completion.candidates(["torchrun", "--priority", ""]) == ["high", "low", "normal"]
+    assert completion.candidates(["run", "ppr", "--framework", "spa"]) == ["spark"]
+    assert "csr" in completion.candidates(["run", "ppr", "--engine", ""])
+    assert "smoke" in completion.candidates(["bench", "s"]) and completion.candidates(["help", "log"]) == ["logs"]
     with pytest.raises(UsageError, match=r"bash\|zsh\|fish"):
         completion.said(["tcsh"])
 

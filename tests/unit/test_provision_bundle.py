@@ -217,8 +217,8 @@ def test_repositories_are_this_machines_own_where_it_has_them() -> None:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A repository on loopback with two packages, one of which needs the other: (URI, folder)."""
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Path]]:
+    """A repository on loopback with packages, one of which needs another; connections fail at first: (URI, folder)."""
     folder = tmp_path / "repository"
     packages = folder / "dists/x/main/binary-amd64/Packages"
     packages.parent.mkdir(parents=True)
@@ -239,11 +239,21 @@ def repository(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     )
     shutil.copy(folder / "dists/x/InRelease", folder / "dists/x/Release")
 
-    class Quiet(SimpleHTTPRequestHandler):
+    asked: set[str] = set()
+
+    class FailsOnce(SimpleHTTPRequestHandler):
+        """Closes the connection at the first request for a package, without an answer."""
+
+        def do_GET(self) -> None:
+            if not self.path.startswith("/pool/") or self.path in asked:
+                super().do_GET()
+            asked.add(self.path)
+
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    monkeypatch.setattr(bundleapt, "_WAITS", (0.0,))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(FailsOnce, directory=str(folder)))
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}", folder
     server.shutdown()

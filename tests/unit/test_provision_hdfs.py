@@ -189,7 +189,7 @@ def test_a_node_that_runs_need_leaves_only_when_it_is_forced(
     [
         ("keep", "yes", []),
         ("keep", "mine", []),
-        ("destroy", "mine", ["-e", "hdfs_destroy=mine", "-e", "shared_folder_destroy=mine"]),
+        ("destroy", "mine", ["-e", "shared_folder_destroy=mine", "-e", "hdfs_destroy=mine"]),
     ],
 )
 def test_what_confirms(data: str, confirm: str, words: list[str]) -> None:

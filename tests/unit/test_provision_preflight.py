@@ -6,7 +6,7 @@ import modules
 import pytest
 
 from regatta.node import layout
-from regatta.provisioning import preflight
+from regatta.provisioning import access
 
 FILTERS = modules.load("preflight_filters", "roles/preflight/filter_plugins/preflight.py")
 FIREWALLS = modules.load("otherfirewalls", "roles/preflight/filter_plugins/otherfirewalls.py")
@@ -58,7 +58,7 @@ def host(address: str = "10.0.0.1", **changes: object) -> dict:
 def report(results: dict, groups: dict, limits: dict, logins: dict, now: float) -> dict[str, list[str]]:
     """As tasks/report.yml puts filters and the controller's step together."""
     unclear = json.loads(json.dumps(FILTERS.unclear(results, limits, logins)))
-    found = FILTERS.report(results, groups, limits, preflight.reasons(unclear), now)
+    found = FILTERS.report(results, groups, limits, access.reasons(unclear), now)
     firewalls = [] if limits["only_reach"] else FIREWALLS.problems(results)
     return {"problems": found["problems"] + firewalls, "warnings": found["warnings"]}
 
@@ -86,10 +86,10 @@ def test_two_names_of_one_machine_are_named_once() -> None:
 
 
 def test_a_name_that_java_refuses() -> None:
-    limits = {**LIMITS, "java_names": True}
+    limits = {**LIMITS, "java_names": ["hdfs"]}
     said = report({"gpu_head": host()}, {"head": ["gpu_head"], "workers": ["gpu_head"]}, limits, {}, NOW)["problems"]
     assert len(said) == 1 and said[0].startswith("gpu_head: ") and "gpu-head" in said[0] and "hdfs_enabled" in said[0]
-    limits["java_names"] = False
+    limits["java_names"] = []
     assert not report({"gpu_head": host()}, {"head": ["gpu_head"], "workers": ["gpu_head"]}, limits, {}, NOW)[
         "problems"
     ]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from test_plan import made, node
 
 from regatta.errors import UsageError
@@ -14,6 +15,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.node import holder
 from regatta.node import queue as node_queue
 from regatta.options.declaration import RunOptions
+from regatta.paths import PROJECT
 from regatta.run import gpus, queue
 from regatta_protocol.operations.launch import Inspected
 from regatta_protocol.operations.queue import Entry
@@ -147,3 +149,9 @@ def test_copies_of_runs_that_left_the_queue_go_but_not_while_slurm_starts(
     (tmp_path / ".starting").unlink()
     node_queue._drop_copies({"waits"})
     assert {path.name for path in tmp_path.iterdir()} == {"waits", "just-submitted", ".known"}
+
+
+def test_what_holds_nodes_is_confined_as_the_units_of_its_role_are() -> None:
+    """It runs on the head, which the controller does not tell what a role's variables are."""
+    confined = yaml.safe_load((PROJECT / "ansible/roles/slurm/vars/main.yml").read_text())["_slurm_confined"]
+    assert {*confined} <= {*node_queue._CONFINED}

@@ -25,7 +25,6 @@ from regatta.report import (
     overhead,
     published,
     regressions,
-    searches,
     show,
     specs,
     tables,
@@ -186,13 +185,13 @@ def test_a_search_is_drawn_with_the_best_until_then(value: float, best: list[flo
     """Whether the largest or the smallest is the best follows from the answer; a trial that failed has no point."""
     answer = {"metric": "accuracy", "value": value, "values": [0.5, None, 0.9, 0.7]}
     (summary,) = summarise(cases([structs.replace(kept.one("digits", "single"), answer=answer)]))
-    rows = searches.rows(summary)
+    rows = charts.search_rows(summary)
     assert [(row["trial"], row["value"]) for row in rows] == [(1, 0.5), (3, 0.9), (4, 0.7)]
     assert [row["best"] for row in rows] == best
     (file,) = images.write(tmp_path, "search", specs.SEARCH, rows, ["svg"])
     assert "trial" in file.read_text()
     (without,) = summarise(cases([kept.one("digits", "single")]))
-    assert searches.rows(without) == []
+    assert charts.search_rows(without) == []
 
 
 def of_paper(framework: Framework, *, size: int, series: Series | None = None) -> Record:

@@ -96,6 +96,8 @@ def test_a_real_run_has_its_progress_and_is_listed_once(here: Path, source: Path
     assert [line.split()[0] for line in text.splitlines()] == ["run", "broken"]
     code, text = fab("ls", "mine", "--json", inventory=here)
     assert code == 0 and msgspec.json.decode(text, type=shown.Files).run == "mine", text
+    code, text = fab("logs", "mine", "--json", "--tail", "1", "--rank", "0", inventory=here)
+    assert code == 0 and msgspec.json.decode(text, type=shown.TYPES["logs"]).rank == 0, text
     code, text = fab("show", "broken")
     assert code == 0, text
     assert "exit code 7" in text or "exit status 7" in text or "7" in text.partition("failure")[2].splitlines()[0]
@@ -116,6 +118,10 @@ def test_programs_get_values_by_their_types(store: Store, here: Path, capsys: py
     assert [(node.node, node.error) for node in told("status", inventory=str(here)).nodes] == [("here", None)]
     assert told("environments", inventory=str(here)) == shown.Environments("here", [], {})
     assert told("runs", inventory=str(here)).unasked == {}
+    code, text = fab("top", "--json", "--interval", "0.1", inventory=here)
+    (node,) = msgspec.json.decode(text, type=shown.TYPES["top"])
+    assert code == 0 and (node.node, node.error) == ("here", None)
+    assert 0 <= node.rates.memory <= 1 and node.sample["cores"]
 
 
 def test_records_alone_can_be_listed(store: Store) -> None:

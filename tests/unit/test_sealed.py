@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import kept
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -20,7 +21,7 @@ from regatta.records.record import Record, Series
 from regatta.records.store import Store
 from regatta.release import tree
 from regatta.report import reproduced, sealed
-from regatta.tasks import sealing
+from regatta.tasks import sealing, shown
 
 Members = dict[str, bytes]
 
@@ -284,6 +285,8 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     file = tmp_path / "set.zip"
     assert "14 succeeded" in regatta("results-seal", "plan", "--plan", "plan.toml", "--key", key, "--out", file)
     assert "14 runs" in regatta("results-verify", file, "--signer", f"{key}.pub", folder=tmp_path)
+    told = msgspec.json.decode(regatta("results-verify", file, "--json"), type=shown.Sealed)
+    assert len(told.runs) == 14 and told.plan == "./plan.toml" and told.missing == []
     hosts = here / "hosts.yml"
     usable = hosts.read_text()
     hosts.write_text(usable.replace(str(tmp_path / "root"), "/dev/null/root"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,13 +54,14 @@ def ask(tmp_path: Path, *expressions: str, **variables: object) -> list:
 
 
 def test_services_come_in_order_with_what_the_inventory_says_of_them(tmp_path: Path) -> None:
-    order, verified, leave, ports, packages = ask(
+    order, verified, leave, ports, packages, names = ask(
         tmp_path,
         "query('services')",
         "query('services', tasks='verify', enabled=true)",
         "query('services', tasks='leave', otherwise='teardown')",
         "query('services', 'guarded_ports') | combine",
         "query('services', 'packages', named=true)",
+        "query('services', 'java_names', named=true)",
         hdfs_enabled=False,
         ray_gcs_port=7000,
         monitoring_enabled=False,
@@ -68,6 +70,7 @@ def test_services_come_in_order_with_what_the_inventory_says_of_them(tmp_path: P
     assert verified == ["slurm", "shared_folder", "ray"]
     assert {"role": "hdfs", "tasks": "leave"} in leave and {"role": "ray", "tasks": "teardown"} in leave
     assert ports["7000"] == "Ray (ray_gcs_port)" and "6379" not in ports and "8020" not in ports
+    assert names == [["hdfs", False]]
     assert dict(packages)["shared_folder"] == ["sshfs"] and dict(packages)["prometheus"] == []
 
 
@@ -80,6 +83,7 @@ def test_a_declaration_names_what_its_role_has(part: parts.Part) -> None:
     assert ("bundle" in said) == ("bundle" in tasks)
     assert {*said.get("ports", ())} <= {*defaults} and "main" in tasks
     written = "".join(path.read_text() for path in (ROLES / part.role).rglob("*") if path.suffix in (".j2", ".yml"))
+    assert bool(part.data) == (f"{part.role}_destroy" in defaults)
     assert all(unit.startswith("regatta-") and unit.removesuffix(".service") for unit in part.units)
     assert not part.starts or f"register: {part.role}_started" in written
 
@@ -87,6 +91,36 @@ def test_a_declaration_names_what_its_role_has(part: parts.Part) -> None:
 def test_services_that_take_runs_have_the_units_that_their_frameworks_name() -> None:
     declared = {part.title: part.units for part in parts.every() if part.restart_ends == "own"}
     assert {one.service: one.units for one in registry.every() if one.service} == declared
+
+
+A_DRIVER = "the driver belongs to the hardware, which preflight looks at"
+MAY_NAME = {
+    "module_utils/nvidia.py": ({"nvidia"}, A_DRIVER),
+    "roles/base/library/base_migrate.py": ({"ray"}, "the layout that was before"),
+    "roles/preflight/defaults/main.yml": ({"nvidia"}, A_DRIVER),
+    "roles/preflight/filter_plugins/gpus.py": ({"nvidia"}, A_DRIVER),
+    "roles/preflight/filter_plugins/preflight.py": ({"shared_folder"}, "what helps where hosts have no FUSE"),
+    "roles/preflight/library/preflight_gather.py": ({"nvidia"}, A_DRIVER),
+    "roles/preflight/meta/argument_specs.yml": ({"nvidia"}, A_DRIVER),
+    "roles/python_env/files/all_reduce.py": ({"ray"}, "a package of the environment"),
+    "roles/ssh_mesh/vars/main.yml": ({"shared_folder"}, "whether the key of runs may open it"),
+}
+"""Files of `ansible/` outside of the services' roles that name a service, and why: all others read declarations."""
+
+
+def test_a_service_is_named_in_its_role_only() -> None:
+    roles = {part.role for part in parts.every()} - {"members"}  # an English word, too
+    found: dict[str, set[str]] = {}
+    for path in ANSIBLE.rglob("*"):
+        inside = path.relative_to(ANSIBLE)
+        own = inside.parts[0] == "roles" and inside.parts[1:2] in [(one,) for one in (*roles, "members")]
+        if own or path.suffix not in (".yml", ".j2", ".py", ".sh") or "__pycache__" in inside.parts:
+            continue
+        lines = [line for line in path.read_text().splitlines() if not re.match(r'\s*(#|"""|description:)', line)]
+        code = re.split(r"\W+|_enabled\b", "\n".join(lines).lower())
+        if names := {role for role in roles for word in code if re.search(rf"(?<![a-z]){role}(?![a-z])", word)}:
+            found[inside.as_posix()] = names
+    assert found == {path: names for path, (names, _) in MAY_NAME.items()}
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-TOKEN = "JUPYTER_TOKEN"
-"""The variable with the token; it is not a variable of kernels."""
-LISTENS = "regatta-notebook: port "
-"""The beginning of the line that says where it listens."""
-FOLDER = "notebooks"
-"""The folder of the run that it shows, which the project keeps."""
+from regatta_protocol.notebook import FOLDER, LISTENS, TOKEN
+
 _FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
 
 

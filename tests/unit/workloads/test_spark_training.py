@@ -15,6 +15,7 @@ import pytest
 from launching import PREFIX, PROJECT, Ended, python, ranks, weights
 from sparkhere import unpacked
 
+from regatta_protocol import interfaces
 from workloads.common.ranks import Ranks
 from workloads.common.spark import places, training, wire
 from workloads.common.spark.wire import Word
@@ -47,8 +48,8 @@ def test_ranks_are_where_they_are_wanted() -> None:
 
 
 def test_the_interface_of_an_address() -> None:
-    assert places.interface("127.0.0.1") == "lo"
-    assert places.interface("192.0.2.1") is None
+    assert interfaces.interface("127.0.0.1") == "lo"
+    assert interfaces.interface("192.0.2.1") is None
 
 
 def test_nothing_that_a_rank_prints_is_an_event() -> None:

@@ -27,7 +27,7 @@ def places(nodes: Sequence[cluster.Node], own_node: str) -> list[tuple[str, str]
     if missing:
         raise WorkerFailed(
             f"no Ray node at {', '.join(missing)}: the cluster has {', '.join(sorted(alive))}; "
-            "start its services ('fab up')"
+            "start its services ('regatta up')"
         )
     return [(address, known[address]) for address in addresses]
 

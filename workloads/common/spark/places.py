@@ -1,27 +1,10 @@
-"""Which rank a process is that Spark has put somewhere, and by which interface its host reaches others."""
+"""Which rank a process is that Spark has put somewhere."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import socket
-import struct
 from collections.abc import Sequence
 
 from workloads.common.ranks import Ranks
-
-SIOCGIFADDR = 0x8915
-
-
-def interface(address: str) -> str | None:
-    """Name of the network interface of this host that has an IPv4 address; None where there is none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(sock.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                if socket.inet_ntoa(answer[20:24]) == address:
-                    return name
-    return None
 
 
 def numbered(found: Sequence[str], wanted: Sequence[str]) -> list[Ranks]:

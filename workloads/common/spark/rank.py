@@ -8,13 +8,14 @@ import os
 import traceback
 from typing import Any
 
+from regatta_protocol import interfaces
 from workloads.common import events
 from workloads.common.events import BadInput
 from workloads.common.frameworks import torch as plain
 from workloads.common.part import MakePart, steps
 from workloads.common.ranks import Ranks, group_timeout, process_group
 from workloads.common.shared import HostFolder
-from workloads.common.spark.places import interface, numbered
+from workloads.common.spark.places import numbered
 from workloads.common.spark.wire import Line, Place
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
@@ -43,7 +44,7 @@ def work(make: MakePart, driver: Place, token: str) -> list[Any] | None:
 def _part(make: MakePart, line: Line, token: str) -> list[Any] | None:
     import torch.distributed as dist
 
-    if name := interface(line.address):
+    if name := interfaces.interface(line.address):
         for variable in INTERFACES:
             os.environ.setdefault(variable, name)
     store, process, world = next(dist.rendezvous("env://", timeout=group_timeout()))

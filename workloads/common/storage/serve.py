@@ -289,7 +289,7 @@ class _Incoming:
             raise translate(failed[0], url, "writing it") from failed[0]
         if moved is not None and time.monotonic() - moved[0] > STALL_SECONDS:
             raise StorageError(
-                f"{url}: no DataNode took any data for {STALL_SECONDS:g} s: 'fab status' shows them", passing=True
+                f"{url}: no DataNode took any data for {STALL_SECONDS:g} s: 'regatta status' shows them", passing=True
             )
 
     def _prove(self, path: str, size: int, sha256: str, url: str) -> None:

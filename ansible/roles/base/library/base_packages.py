@@ -138,7 +138,7 @@ def main():
             try:
                 names = chosen(names, options)
             except LookupError as error:
-                way = "of Java: install one of these versions yourself, and name it (hdfs_java_home, spark_java_home)"
+                way = "of Java: install one of these versions yourself, and name it (the variables *_java_home)"
                 module.fail_json(msg=f"{error}; {way}")
             before = look()
             with unstarted(module.params["unstarted"]):

@@ -134,7 +134,7 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
         found.append("systemd does not run there; services and runs are systemd units")
     if ":" in result["address"]:
         found.append(
-            f"cluster_address {result['address']} is an IPv6 address; services, firewall and HDFS need the "
+            f"cluster_address {result['address']} is an IPv6 address; services and firewall need the "
             "IPv4 address that the host has in the network of the members"
         )
     elif not result["interface"]:
@@ -185,11 +185,12 @@ def _sudo(result: Result) -> list[str]:
 
 
 def _name(host: str, limits: Mapping[str, Any]) -> list[str]:
-    if "_" not in host or not limits.get("java_names"):
+    if "_" not in host:
         return []
     return [
-        f"Java accepts no '_' in the name of a host, and HDFS needs it: call it {host.replace('_', '-')} in the "
-        "inventory, or set hdfs_enabled: false"
+        f"Java accepts no '_' in the name of a host, and {service} needs it: call it {host.replace('_', '-')} in the "
+        f"inventory, or set {service}_enabled: false"
+        for service in limits.get("java_names", ())
     ]
 
 

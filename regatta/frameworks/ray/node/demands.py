@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import urllib.parse
-from typing import Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from regatta.frameworks.ray.node import actors
 from regatta.node import rights
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 SECONDS, MOST = 1.6, 200
 WAITING = (("tasks", "PENDING_NODE_ASSIGNMENT"), ("actors", "PENDING_CREATION"))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Tuple
 
 from regatta.frameworks.ray.node import actors
 from regatta.node import environments, rights
 from regatta.node.problem import Problem
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 DAEMONS = ("raylet", "gcs_server")
 ACTORS_SECONDS = 60.0
 _ID, _GCS = b"--node_id=", b"--gcs-address="

@@ -6,12 +6,14 @@ import json
 import os
 import socket
 import subprocess
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any
 
 from regatta.node import rundirs
 from regatta.node.problem import Problem
 
-Place = Dict[str, Any]
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
 
 CONF = "/etc/regatta/spark.json"
 ENVIRONMENT = "/etc/regatta/spark/spark-env.sh"

@@ -1,4 +1,4 @@
-"""Commands and flags of other launchers, and what to write for them here."""
+"""Programs and flags of other launchers, and what to write for them here."""
 
 _WORKERS = "the number of ranks is --workers, over all hosts; each host gets its share"
 _NODES = "--workers counts ranks over all hosts; --nodes a,b chooses hosts by name"
@@ -48,11 +48,17 @@ FLAGS = {
 """torchrun, accelerate, mpirun, srun, spark-submit and `ray job submit`; a `_` within a name is a `-` here."""
 
 COMMANDS = {
-    **dict.fromkeys(("python", "python3", "srun", "mpirun", "mpiexec", "accelerate", "deepspeed"), "torchrun"),
+    **dict.fromkeys(("python", "python3", "uv", "poetry", "pdm", "conda"), "torchrun"),
+    **dict.fromkeys(("srun", "mpirun", "mpiexec", "accelerate", "deepspeed", "composer", "horovodrun"), "torchrun"),
     "ray": "rayrun",
     "spark-submit": "sparkrun",
 }
 """The command here that does what another launcher does."""
+LAUNCHERS = {*COMMANDS, "torchrun"}
+"""Programs that people type before their script."""
+MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
+"""The beginnings of modules that are such programs."""
+SHELLS = ("bash", "sh", "zsh")
 
 
 def advice(name: str) -> str | None:

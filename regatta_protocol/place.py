@@ -1,6 +1,6 @@
 """Where things are on a node, as each request tells it; for annotations only."""
 
-from typing import Any, Dict, Optional, TypedDict
+from typing import Any, Dict, List, Optional, TypedDict
 
 
 class Place(TypedDict, total=False):
@@ -8,7 +8,8 @@ class Place(TypedDict, total=False):
 
     `user`: the account of runs; None on this machine alone. `by`: whose the request is. `gate`: which version of the
     gate a member's controller knows: all else is then what provisioning has written there, `member`: the account that
-    has called, `limits`: those that its runs have at most.
+    has called, `limits`: those that its runs have at most; of a member whose runs have an account of their own,
+    `account`: that one, `ports`: the first and the last of theirs.
     """
 
     root: str
@@ -20,3 +21,5 @@ class Place(TypedDict, total=False):
     gate: Optional[str]
     member: str
     limits: Dict[str, Any]
+    account: str
+    ports: List[int]

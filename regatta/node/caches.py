@@ -44,7 +44,7 @@ def _prepared(place: Place) -> str:
     return os.environ.get("REGATTA_PREPARED") or os.path.join(cache, "regatta", "prepared")
 
 
-@rights.of_run()
+@rights.shared()
 def _remove_prepared(place: Place) -> int:
     folder = _prepared(place)
     try:

@@ -47,7 +47,14 @@ def of_run(
     lacks processes that have ended meanwhile. `energy`: the counters at the run's start.
     """
     joules, of_cards = (counters.joules(energy), counters.of_cards(energy)) if energy else (None, None)
-    spans = _spans(place, {name: _noted_span(place, name) for name in rundirs.names(place)})
+    noted = {name: _noted_span(place, name) for name in rundirs.names(place)}
+    told = rights.each(
+        place,
+        noted,
+        lambda own: _spans(place, {name: noted[name] for name in own}),
+        lambda own: {name: noted[name] or [0.0, 0.0] for name in own},
+    )
+    spans = {name: span for one in told for name, span in one.items()}
     began, ended = spans.pop(run, [0.0, 0.0])
     others = [name for name, (since, until) in spans.items() if since < ended and until > began]
     load = None

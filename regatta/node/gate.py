@@ -17,7 +17,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator
 
 from regatta.node import main as serving
-from regatta.node import members, staging
+from regatta.node import members, rights, rundirs, staging
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.hosts import GATE, SEND
@@ -62,12 +62,22 @@ def _place(theirs: Any, account: str, identity: str) -> Place:
             "or ask who has sudo to run 'regatta provision' with yours"
         )
     with open(PLACE) as file:
-        known: Place = json.load(file)
-    return {**known, "by": account, "member": account}
+        told = json.load(file)
+    separate = told.pop("separate", None)
+    known: Place = told
+    place: Place = {**known, "by": account, "member": account}
+    return place if separate is None else {**place, **_apart(separate, account)}
+
+
+def _apart(separate: Dict[str, Any], account: str) -> Place:
+    """The account and the ports that only this member's runs have."""
+    if account not in separate:
+        raise Problem(f"there is no account here for runs of {account}: ask who has sudo to run 'regatta provision'")
+    return {"account": separate[account]["name"], "ports": separate[account]["ports"]}
 
 
 def _sent(account: str, identity: str) -> str | int:
-    """Let rsync send files of a run, as the account of runs; returns its exit code, or why there is none.
+    """Let rsync send files of a run, as the account of the run; returns its exit code, or why there is none.
 
     The request comes before what the other rsync says, with its length in front: what is behind stays unread.
     """
@@ -79,7 +89,8 @@ def _sent(account: str, identity: str) -> str | int:
             words = members.sender(place, asked, listed.name)
             listed.write(b"\0".join(map(os.fsencode, asked.paths)))
             listed.flush()
-            os.fchown(listed.fileno(), 0, pwd.getpwnam(str(place["user"])).pw_gid)
+            user = rights.account(place, rundirs.path(place, asked.run))
+            os.fchown(listed.fileno(), 0, pwd.getpwnam(str(user)).pw_gid)
             os.fchmod(listed.fileno(), 0o640)
             return subprocess.call(words)
     except (Problem, ValueError, OSError) as error:

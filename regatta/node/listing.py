@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, Tuple
@@ -31,19 +32,32 @@ def runs(place: Place) -> Tuple[Listed, ...]:
     and believed. Also those that have made their own `spec.json` unreadable: they are to be deleted some day, too.
     """
     about = {
-        run: (rundirs.here(place, run), notes.read(place, run), notes.ended(place, run)) for run in rundirs.names(place)
+        run: (rundirs.here(place, run), note, notes.ended(place, run))
+        for run in rundirs.names(place)
+        if _concerns(place, note := notes.read(place, run))
     }
-    return _runs(place, about) if about else ()
+    told = rights.each(
+        place,
+        about,
+        lambda own: _runs(place, {run: about[run] for run in own}),
+        lambda own: tuple(_noted(place, run, *about[run]) for run in own),
+    )
+    return tuple(sorted(itertools.chain.from_iterable(told), key=lambda item: item.started))
+
+
+def _concerns(place: Place, note: Dict[str, Any] | None) -> bool:
+    """Whether who asks may know of a run: a member only of their own."""
+    return not place.get("member") or notes.account(note) == place["member"]
 
 
 @rights.of_run(gives=Tuple[Listed, ...])
 def _runs(place: Place, about: Dict[str, Any]) -> Tuple[Listed, ...]:
-    found = [item for run, known in about.items() if (item := _run(place, run, *known))]
-    return tuple(sorted(found, key=lambda item: item.started))
+    return tuple(item for run, known in about.items() if (item := _run(place, run, *known)))
 
 
 def _run(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None, until: float | None) -> Listed | None:
     now = time.time()
+    told = _noted(place, run, known, note, until)
     spec = believe(Kept, note) if note else rundirs.spec(place, run, rundirs.SHARE_BYTES) or Kept()
     started = spec.started
     if started is None:
@@ -52,11 +66,9 @@ def _run(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None
             return None
     state, said = rundirs.own_state(place, run, known), rundirs.ended(place, run)
     ended = said.ended if said and state is not State.RUNNING else None
-    owner = str((note or {}).get("owner") or "")
     if ended is not None:
         ended = min(max(ended, started), until or now)
-    return Listed(
-        id=run,
+    return told.changed(
         state=state,
         started=started,
         ended=ended,
@@ -65,6 +77,25 @@ def _run(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None
         code=said.code if said and state is not State.RUNNING else None,
         recorded=os.path.lexists(rundirs.path(place, run, "recorded.json")),
         by=_followed_by(note if note else spec.record),
+        spec=About(spec.framework, spec.mode, spec.release, spec.plan or PlanKept()),
+    )
+
+
+def _noted(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None, until: float | None) -> Listed:
+    """What root's own notes say of a run, where its own files cannot be read."""
+    spec, now = believe(Kept, note or {}), time.time()
+    started = spec.started if spec.started is not None else until or now
+    owner = str((note or {}).get("owner") or "")
+    return Listed(
+        id=run,
+        state=State.RUNNING if known else State.LOST,
+        started=started,
+        ended=None,
+        age=now - started,
+        idle=None,
+        code=None,
+        recorded=False,
+        by=_followed_by(note),
         owner=owner,
         others=owner not in ("", place.get("by")),
         spec=About(spec.framework, spec.mode, spec.release, spec.plan or PlanKept()),

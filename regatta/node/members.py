@@ -1,16 +1,17 @@
 """The operations that a member may ask for, and the values that they may have: all others are refused.
 
-A member's run is a unit of the account of runs, as anyone's. What a run could do by itself as that account is allowed
-here, too; what root does for it is bound to its own folder and unit.
+A member's run is a unit of the account of runs, as anyone's, or of one that only this member's runs have
+(`members_separate`; `place["account"]`). What a run could do by itself as that account is allowed here, too; what root
+does for it is bound to its own folder and unit.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Sequence
 
-from regatta.node import cgroup, manifest, notes, outputs, queue, rundirs, staging, supervisor
+from regatta.node import cgroup, manifest, notes, outputs, queue, rights, rundirs, staging, supervisor
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.hosts import AskMember, Definition, Member
@@ -20,7 +21,7 @@ from regatta_protocol.operations.queue import HoldNodes, Withdraw
 from regatta_protocol.operations.releases import Abandon, BeginRelease, CommitRelease
 from regatta_protocol.operations.runs import StartRun
 from regatta_protocol.operations.transfers import CommitFile
-from regatta_protocol.run import Limits, Listing, Spec
+from regatta_protocol.run import Limits, Spec
 from regatta_protocol.states import Mode
 from regatta_protocol.value import fields
 
@@ -33,10 +34,15 @@ MOST_PORTS, MOST_NODES, MOST_FILES = 64, 4096, 4096
 MOST_LOG_BYTES = 256_000_000
 MOST_SECONDS = 10 * 366 * 86400.0
 MOST_NICE = 10_000
-AS_RUN = ["/usr/bin/setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs"]
+RUN_PORTS = (29400, 29499)
+"""From which controllers ask for ports; a member with an account of their own gets a tenth as many."""
+SEPARATE = {"torch", "single", "multiprocessing", "processes", "joblib-loky", "dask", "zeromq"}
+"""Frameworks of runs with accounts of their own: the others listen at ports that all runs reach, and believe who comes.
+"""
 _FLAGS = re.compile(r"-[LtIRv]{1,5}e[0-9.]{1,8}[A-Za-z]{0,20}\Z")
 """Of an rsync that receives files and their times, behind `e` what it can."""
 _WITHOUT_SUDO = "you are a member of this cluster without sudo, and "
+_APART = "cannot keep members' runs apart (members_separate): it listens where all runs reach it"
 _RELEASE = re.compile(r"[0-9a-f]{16}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _WORD = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
@@ -75,14 +81,28 @@ def _plain(path: str) -> bool:
 
 def _owns(place: Place, run: str) -> bool:
     """Whether a run is of the account that asks, by root's own note."""
-    owner = (notes.read(place, run) or {}).get("owner") if _WORD.match(run) else None
-    return bool(str(owner or "").partition(" ")[0] == place["by"])
+    return bool(_WORD.match(run)) and notes.account(notes.read(place, run)) == place["by"]
 
 
 def _own(place: Place, asked: Any) -> Any:
     if not _owns(place, asked.run):
         raise Problem(f"no run '{asked.run}' of {place['by']} on this node: others' are for who has sudo")
     return asked
+
+
+def _read(place: Place, asked: Any) -> Any:
+    """Of a member with an account of their own, no run of before: the shared account may have more than the member."""
+    if not _reads(place, _own(place, asked).run):
+        raise Problem(
+            f"{asked.run} is of before members had accounts of their own (members_separate): ask who has sudo for what "
+            "it has left"
+        )
+    return asked
+
+
+def _reads(place: Place, run: str) -> bool:
+    account = place.get("account")
+    return _owns(place, run) and account in (None, rights.account(place, rundirs.path(place, run)))
 
 
 def _inspect(place: Place, asked: Inspect) -> Inspect:
@@ -99,7 +119,18 @@ def _inspect(place: Place, asked: Inspect) -> Inspect:
     if asked.asks:
         raise Problem(_WITHOUT_SUDO + REFUSED["framework.call"])
     _must(all(map(_PACKAGE.match, asked.apt)), f"the packages {asked.apt}")
-    return asked.changed(patch=None, hint=None)
+    return asked.changed(patch=None, hint=None, ports=_own_ports(place, ports))
+
+
+def _own_ports(place: Place, ports: Sequence[int]) -> Sequence[int]:
+    """The ports that only this member's runs reach, in the place of those that all reach: the firewall has both."""
+    if not place.get("account") or not ports:
+        return ports
+    low, high = RUN_PORTS
+    _must(low <= ports[0] and ports[1] <= high, f"the ports {ports}")
+    first, last = place["ports"]
+    share = (last - first + 1) / (high - low + 1)
+    return first + int((ports[0] - low) * share), first + int((ports[1] - low + 1) * share) - 1
 
 
 def _inspected(place: Place, answer: Inspected) -> Inspected:
@@ -140,6 +171,10 @@ def _commit_file(place: Place, asked: CommitFile) -> CommitFile:
 def _start(place: Place, asked: StartRun) -> StartRun:
     """A field without a rule has to be as by default."""
     spec = asked.spec
+    if place.get("account") and spec.framework not in SEPARATE:
+        raise Problem(
+            f"{_WITHOUT_SUDO}{spec.framework} {_APART}: {', '.join(sorted(SEPARATE))} can. Nothing was changed"
+        )
     for name, field in fields(Spec).items():
         value = getattr(spec, name)
         allowed = SPEC.get(name, lambda place, spec, value, default=field.default: value == default)
@@ -174,7 +209,7 @@ def _word_or_none(place: Place, spec: Spec, value: str | None) -> bool:
 
 
 def _any(place: Place, spec: Spec, value: Any) -> bool:
-    """What only the account of runs reads, in the run's unit."""
+    """What only the account of the run reads, in the run's unit."""
     return True
 
 
@@ -213,34 +248,32 @@ def _part(place: Place, asked: AskLeft | AskSums | Sending) -> bool:
 
 
 def _left(place: Place, asked: AskLeft) -> AskLeft:
-    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
     return asked
 
 
 def _sums(place: Place, asked: AskSums) -> AskSums:
-    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
     _must(all(map(_inside, asked.paths)), "files of another folder")
     return asked
 
 
 def sender(place: Place, asked: Sending, listed: str) -> List[str]:
-    """Return the rsync that sends files of a run, whose names are in the file `listed`, as the account of runs.
+    """Return the rsync that sends files of a run, whose names are in the file `listed`, as the account of the run.
 
     What it reads there a run could read, too; it writes nothing.
     """
-    _must(_part(place, _own(place, asked)), f"the part {asked.part!r} of the shared folder")
+    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
     _must(all(map(_inside, asked.paths)), "files of another folder")
     _must(bool(_FLAGS.match(asked.flags)), f"rsync with {asked.flags!r}")
     words = ["rsync", "--server", "--sender", asked.flags, "--timeout=60", "--files-from", listed, "--from0"]
-    return [*AS_RUN, *words, "--no-implied-dirs", ".", f"{outputs.source(place, asked.run, asked.part)}/"]
+    user = rights.account(place, rundirs.path(place, asked.run))
+    as_run = ["/usr/bin/setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--no-new-privs"]
+    return [*as_run, *words, "--no-implied-dirs", ".", f"{outputs.source(place, asked.run, asked.part)}/"]
 
 
 def _sizes(place: Place, asked: AskSizes) -> AskSizes:
-    return asked.changed(runs=tuple(run for run in asked.runs if _owns(place, run)))
-
-
-def _listed(place: Place, answer: Listing) -> Listing:
-    return Listing(tuple(one for one in answer.runs if one.owner.partition(" ")[0] == place["by"]))
+    return asked.changed(runs=tuple(run for run in asked.runs if _reads(place, run)))
 
 
 def _hold(place: Place, asked: HoldNodes) -> HoldNodes:
@@ -275,7 +308,7 @@ def _without_secrets(place: Place, answer: Member) -> Member:
     return Member({}, answer.cluster, answer.head, answer.roles, kept)
 
 
-OWN = Rule(_own)
+OWN, READ = Rule(_own), Rule(_read)
 RULES: Dict[str, Rule] = {
     "cluster.member": Rule(_of_member, _without_secrets),
     "inspect": Rule(_inspect, _inspected),
@@ -286,17 +319,17 @@ RULES: Dict[str, Rule] = {
     "data.begin": Rule(),
     "data.commit": Rule(_commit_file),
     "run.start": Rule(_start),
-    "run.watch": OWN,
-    "run.standing": OWN,
+    "run.watch": READ,
+    "run.standing": READ,
     "run.stop": OWN,
     "run.finish": OWN,
     "run.contention": OWN,
     "run.recorded": OWN,
-    "run.account": OWN,
+    "run.account": READ,
     "run.left": Rule(_left),
     "run.sizes": Rule(_sizes),
     "run.sums": Rule(_sums),
-    "run.list": Rule(shown=_listed),
+    "run.list": Rule(),
     "queue.hold": Rule(_hold),
     "queue.list": Rule(),
     "queue.withdraw": Rule(_withdraw),

@@ -15,6 +15,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, Iterator
 
+from regatta.node import rights
 from regatta_protocol.decoding import encode
 from regatta_protocol.run import Spec
 
@@ -42,12 +43,14 @@ def end_path(place: Place, run: str) -> str:
 def at_end(place: Place, run: str, unsaid: str) -> str:
     """The command by which systemd, as root, notes how a run's unit ended.
 
-    `unsaid`: what the account of runs does then where the supervisor has not said how it ended. Root looks at nothing
-    that is a run's. One command, without the unit's confinement, which takes systemd a tenth of a second to set up.
+    `unsaid`: what the account of the run does then where the supervisor has not said how it ended. Root looks at
+    nothing that is a run's. One command, without the unit's confinement, which takes systemd a tenth of a second to set
+    up.
     """
     end = os.path.join(place["state"], "runs", run, "exit.json")
-    account = f"setpriv --reuid={place['user']} --regid={place['user']} --init-groups --no-new-privs"
-    said = f'{account} /bin/sh -c "test -e {end} || exec {unsaid}"'
+    user = rights.account(place, rights.path(place, run))
+    setpriv = f"setpriv --reuid={user} --regid={user} --init-groups --no-new-privs"
+    said = f'{setpriv} /bin/sh -c "test -e {end} || exec {unsaid}"'
     return f"/bin/sh -c 'echo $SERVICE_RESULT >>{end_path(place, run)}; exec {said}'"
 
 
@@ -69,6 +72,11 @@ def read(place: Place, run: str) -> Note | None:
     with contextlib.suppress(OSError, ValueError), open(path(place, run)) as file:
         return dict(json.load(file))
     return None
+
+
+def account(note: Note | None) -> str:
+    """The login account that has started a run; '' where that is not noted."""
+    return str((note or {}).get("owner") or "").partition(" ")[0]
 
 
 def joined(note: Note | None) -> Dict[str, Any] | None:

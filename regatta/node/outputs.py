@@ -1,8 +1,8 @@
 """The files that a run has left in its working directory: files that it made or changed, not those that came with its
 code.
 
-Looked at as the account of runs. Links are followed only to files inside the folder; of all else that is no file, only
-names are given.
+Looked at as the account of the run. Links are followed only to files inside the folder; of all else that is no file,
+only names are given.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ def listing(
     """
     if part is None and not rundirs.there(place, run):
         raise Problem(f"no run '{run}' on this node: it was deleted, or never was here")
+    if part is not None and not shared.has(place):
+        return Left(0, 0, [], [])
     top = source(place, run, part)
     for way in [top] if part is None else [os.path.dirname(top), top]:
         with contextlib.suppress(FileNotFoundError):
@@ -220,7 +222,8 @@ def sums(place: Place, run: str, paths: Sequence[str], size: int, part: str | No
     def work() -> List[Any]:
         return [_sum(os.path.join(top, path)) for path in paths]
 
-    return Sums(rights.call(place.get("user"), work, LOOK_SECONDS + size / BYTES_A_SECOND))
+    user = rights.account(place, rundirs.path(place, run))
+    return Sums(rights.call(user, work, LOOK_SECONDS + size / BYTES_A_SECOND))
 
 
 def _sum(path: str) -> List[Any] | None:

@@ -24,7 +24,7 @@ PORTS = range(29400, 29500)
 WAIT_SECONDS = 10.0
 
 
-@rights.of_run(gives=Probed)
+@rights.shared(gives=Probed)
 def part(place: Place, part: str, seconds: float) -> Probed:
     """Return rates of one part of the node. Problem where there is no such part, or no room on its disk."""
     if part not in PARTS:
@@ -95,7 +95,7 @@ PARTS: Dict[str, Callable[[Place, float], Dict[str, float]]] = {
 }
 
 
-@rights.of_run(gives=Probed)
+@rights.shared(gives=Probed)
 def receive(place: Place, emit: Callable[[Listening], None], peer: str, seconds: float) -> Probed:
     """Receive data of one node, and of no other; bytes a second."""
     with _listening(place["cluster_address"]) as server:
@@ -134,7 +134,7 @@ def _received(connection: socket.socket, seconds: float) -> float:
     return done / took
 
 
-@rights.of_run()
+@rights.shared()
 def send(place: Place, address: str, port: int, seconds: float) -> None:
     """Send to another node until it has enough."""
     end = time.monotonic() + seconds + WAIT_SECONDS

@@ -1,6 +1,7 @@
-"""Work as another account: what root has to do with files that a run owns, it does as the account of runs.
+"""Work as another account: what root has to do with files that a run owns, it does as the account of that run.
 
 A run may put a link, a FIFO or a tree of any depth at every path in its folder. As that account it gains nothing by it.
+All runs are one account, `place["user"]`, but those of members who have one of their own (`members_separate`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pwd
 import selectors
 import signal
 import time
-from typing import TYPE_CHECKING, Any, Callable, List, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, TypeVar, cast
 
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode, encode
@@ -27,10 +28,13 @@ MOST_BYTES = 64 << 20
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Done = TypeVar("Done")
 
 
-def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Function], Function]:
-    """Makes a function of `place` and more, which `gives` this type, work as the account of runs, see :func:`call`."""
+def shared(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Function], Function]:
+    """Makes a function of `place` and more, which `gives` this type, work as the shared account of runs, see
+    :func:`call`.
+    """
 
     def around(function: Function) -> Function:
         @functools.wraps(function)
@@ -40,6 +44,66 @@ def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Funct
         return cast(Function, work)
 
     return around
+
+
+def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Function], Function]:
+    """As :func:`shared`, of `place`, the name of a run and more, as the account of that run.
+
+    Instead of the name: a list or dict of names, of one account (:func:`each`).
+    """
+
+    def around(function: Function) -> Function:
+        @functools.wraps(function)
+        def work(place: Place, *args: Any, **options: Any) -> Any:
+            runs = args[0] if args else options["run"]
+            user = account(place, path(place, runs if isinstance(runs, str) else next(iter(runs), "")))
+            return call(user, lambda: function(place, *args, **options), seconds, gives)
+
+        return cast(Function, work)
+
+    return around
+
+
+def path(place: Place, run: str) -> str:
+    """The folder of a run."""
+    return os.path.join(place["state"], "runs", run)
+
+
+def account(place: Place, folder: str) -> str | None:
+    """The account of the run that has a folder in root's `runs/`: its owner, as no run can give its folder away.
+
+    The shared one where there is no such folder, or root is still making it.
+    """
+    user: str | None = place.get("user")
+    if user is not None and os.geteuid() == 0:
+        with contextlib.suppress(OSError, KeyError):
+            owner = os.lstat(folder).st_uid
+            return pwd.getpwuid(owner).pw_name if owner else user
+    return user
+
+
+def each(
+    place: Place, runs: Iterable[str], work: Callable[[List[str]], Done], untold: Callable[[List[str]], Done]
+) -> List[Done]:
+    """What `work` gives for the runs of each account.
+
+    `untold`: for those of a member's own account whose runs end root's helper before it has answered.
+    """
+    found: Dict[str | None, List[str]] = {}
+    for run in runs:
+        found.setdefault(account(place, path(place, run)), []).append(run)
+    return [_told(place.get("user") == user, own, work, untold) for user, own in found.items()]
+
+
+def _told(
+    shared: bool, runs: List[str], work: Callable[[List[str]], Done], untold: Callable[[List[str]], Done]
+) -> Done:
+    try:
+        return work(runs)
+    except Problem:
+        if shared:
+            raise
+        return untold(runs)
 
 
 def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECONDS, gives: Any = Any) -> Any:

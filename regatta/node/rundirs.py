@@ -1,7 +1,7 @@
 """The folders of runs on a node: what was started (`spec.json`), what it printed (`log`), its end (`exit.json`).
 
-A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. All
-of it is therefore read and written as that account (`rights.of_run`), and believed as far as it fits the types of
+A cluster's `runs/` is root's, and each folder in it belongs to the account of the run, which may put anything there.
+All of it is therefore read and written as that account (`rights.of_run`), and believed as far as it fits the types of
 `regatta_protocol.run`: whatever it holds, it tells only of that run, and breaks nothing for the others.
 Whether a run is still here is not asked of its files: its unit and its note (`notes`) tell.
 """
@@ -41,12 +41,14 @@ def base(place: Place) -> str:
 
 def path(place: Place, run: str, *parts: str) -> str:
     """A path inside a run's folder."""
-    return os.path.join(base(place), run, *parts)
+    return os.path.join(rights.path(place, run), *parts)
 
 
-def home(place: Place) -> str:
-    """`$HOME` of the account of runs: what its programs keep between runs."""
-    return os.path.join(place["state"], "home")
+def home(place: Place, user: str | None = None) -> str:
+    """`$HOME` of an account of runs, or of the shared one: what its programs keep between runs."""
+    if user is None or user == place.get("user"):
+        return os.path.join(place["state"], "home")
+    return os.path.join(place["state"], "homes", user)
 
 
 def there(place: Place, run: str) -> bool:
@@ -226,9 +228,10 @@ def unfinished(place: Place) -> Dict[str, List[Any]]:
     """
     known = {run: here(place, run) for run in names(place)}
     unsure = [run for run in known if not known[run]]
-    own = _own(place, unsure) if unsure else {"runs": [], "going": []}
-    going = [run for run in known if known[run] or (known[run] is None and run in own["going"])]
-    runs = [run for run in known if run in going or run in own["runs"]]
+    own = rights.each(place, unsure, lambda runs: _own(place, runs), lambda runs: {"runs": runs, "going": []})
+    silent, live = ({run for one in own for run in one[which]} for which in ("runs", "going"))
+    going = [run for run in known if known[run] or (known[run] is None and run in live)]
+    runs = [run for run in known if run in going or run in silent]
     specs = {run: noted(place, run) or Kept() for run in runs}
     return {
         "runs": runs,

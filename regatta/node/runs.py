@@ -65,6 +65,8 @@ CONFINED = (
     "RestrictSUIDSGID",
     "LockPersonality",
 )
+OWN = ("PrivateTmp", "PrivateIPC")
+"""Of units of members' own accounts: names in /tmp are known beforehand, and another member could take them."""
 
 
 def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Started:
@@ -85,7 +87,7 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Sta
             os.mkdir(folder, 0o750)
         try:
             _give(place, folder)
-            without = _prepare(place, asked, folder, joined, hidden or {})
+            without = _prepare(place, run, asked, joined, hidden or {})
             if asked.mode is Mode.UNIT:
                 _start_unit(place, asked, folder)
             elif asked.mode is Mode.SESSION:
@@ -113,8 +115,10 @@ def _claim(place: Place, spec: Spec, folder: str) -> None:
 
 
 def _give(place: Place, folder: str) -> None:
-    """The folder, in one that root owns, is the run's from here on."""
-    if os.geteuid() == 0 and (user := place.get("user")):
+    """The folder, in one that root owns, is the run's from here on: of the account that the member who asks has for
+    runs, else of the shared one.
+    """
+    if os.geteuid() == 0 and (user := place.get("account") or place.get("user")):
         owner = pwd.getpwnam(user)
         os.chown(folder, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
 
@@ -131,7 +135,7 @@ def delete(place: Place, folder: str) -> int:
         return size
 
     with contextlib.suppress(Problem, OSError):
-        size = int(rights.call(place.get("user"), clear, DELETE_SECONDS))
+        size = int(rights.call(rights.account(place, folder), clear, DELETE_SECONDS))
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(folder)
         return size
@@ -139,10 +143,9 @@ def delete(place: Place, folder: str) -> int:
 
 
 @rights.of_run(seconds=PREPARE_SECONDS)
-def _prepare(
-    place: Place, asked: Spec, folder: str, joined: Dict[str, Any] | None, hidden: Dict[str, str]
-) -> str | None:
+def _prepare(place: Place, run: str, asked: Spec, joined: Dict[str, Any] | None, hidden: Dict[str, str]) -> str | None:
     """All that is in the folder when the run begins; why there is no shared folder, where there is none now."""
+    folder = rundirs.path(place, run)
     scratch = os.path.join(folder, "scratch")
     os.mkdir(scratch, 0o700)
     begun = _begun(place, asked, scratch, joined)
@@ -196,6 +199,7 @@ def _resolved(place: Place, argv: Sequence[str]) -> tuple[str, ...]:
 def _start_unit(place: Place, spec: Spec, folder: str) -> None:
     run = spec.id
     python = "/usr/bin/python3"
+    user = rights.account(place, folder)
     program = os.path.join(folder, "supervisor.py")
     properties = {
         "Description": f"Regatta run {run}",
@@ -214,10 +218,12 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         **cgroup.properties(spec.limits),
         "ExecStopPost": "+" + notes.at_end(place, run, f"{python} {program} --post {folder}"),
     }
+    if user != place["user"]:  # what it makes for all to read, it makes for itself
+        properties.update(dict.fromkeys(OWN, "yes"), UMask="0077")
     if spec.time_limit:  # the supervisor ends the run in time, and says why; the run may have stopped it
         properties["RuntimeMaxSec"] = f"{spec.time_limit + LATE_SECONDS:g}"
-    command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={place['user']}"]
-    command += [f"--setenv=HOME={rundirs.home(place)}"]
+    command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={user}"]
+    command += [f"--setenv=HOME={rundirs.home(place, user)}"]
     command += [f"--property={key}={value}" for key, value in properties.items()]
     command += [f"--working-directory={folder}", "--", python, program, folder]
     done = subprocess.run(
@@ -428,7 +434,7 @@ def sweep(place: Place, run: str) -> int:
     """Kill every process whose environment says REGATTA_RUN_ID=run (an idle Ray worker of the job, a daemon).
 
     Ray's processes write their titles over that, so descendants go too and, where the sessions are the run's own, all
-    of a session. Root finds them; they are killed as the account of runs, which cannot kill another user's.
+    of a session. Root finds them; they are killed as the account of the run, which cannot kill another user's.
     """
     sessions = not place.get("user")
     killed: set[int] = set()
@@ -436,7 +442,7 @@ def sweep(place: Place, run: str) -> int:
         found = _left(f"REGATTA_RUN_ID={run}".encode(), sessions) - {os.getpid()}
         if not found:
             break
-        ended = _killed(place, sorted(found))
+        ended = _killed(place, run, sorted(found))
         if not ended:  # another user's, who has taken the run's mark
             break
         killed |= set(ended)
@@ -445,7 +451,7 @@ def sweep(place: Place, run: str) -> int:
 
 
 @rights.of_run()
-def _killed(place: Place, pids: List[int]) -> List[int]:
+def _killed(place: Place, run: str, pids: List[int]) -> List[int]:
     killed = []
     for pid in pids:
         with contextlib.suppress(OSError):

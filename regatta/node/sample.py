@@ -26,7 +26,7 @@ VIRTUAL = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 """Block devices that are parts of other devices, or none."""
 
 
-@rights.of_run(seconds=None)
+@rights.shared(seconds=None)
 def follow(place: Place, emit: Emit, interval: float, head: bool) -> None:
     """Emit a sample every `interval` seconds until the connection ends; the head also says how HDFS is."""
     runs, cards = progress.Runs(place), gpus.Meter(GPU_SECONDS)

@@ -1,13 +1,15 @@
 """The folder that all nodes see: each run's own part of it, and what a project keeps from run to run.
 
-All of it belongs to the account of runs, as which it is made, looked at and deleted. On the head it is on the disk; the
-others reach it over the network, and wait for the head some seconds where it is away.
+All of it belongs to the shared account of runs, as which it is made, looked at and deleted. On the head it is on the
+disk; the others reach it over the network, and wait for the head some seconds where it is away. Runs of members who
+have an account of their own have no part of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import re
 import time
 from typing import TYPE_CHECKING, Dict, List, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 
 RUNS, PROJECTS, RESULTS = "runs", "projects", "ray_results"
+WITHOUT = "runs of members have no shared folder on this cluster (members_separate)"
 LIST_SECONDS = 100.0
 DELETE_SECONDS = 400.0
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
@@ -30,6 +33,12 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
 def folder(place: Place) -> str:
     """The same path on every node."""
     return os.path.join(place["state"], "shared")
+
+
+def has(place: Place) -> bool:
+    """Whether this process, which works for a run, is of an account that has the folder."""
+    user = place.get("user")
+    return not user or os.geteuid() in (0, pwd.getpwnam(user).pw_uid)
 
 
 def part(place: Place, name: str) -> str:
@@ -56,6 +65,10 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
     """
     if not spec.shared:
         return None
+    if not has(place):
+        if spec.keep:
+            raise Problem(f"{WITHOUT}, in which the project's folders would be kept: leave --keep out")
+        return WITHOUT
     try:
         if place.get("user") and not os.path.lexists(folder(place)):
             if spec.keep:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from clusters import Cluster, finish, read_until
 from people import Person, account, fingerprint
-from provisioning import left, play, teardown
+from provisioning import left, logged, play, teardown
 
 from lab.handle import LabHandle, read_lab
 from regatta.hosts import sources
@@ -27,6 +28,84 @@ print("begins", os.environ["RANK"], flush=True)
 open(f"out{os.environ['RANK']}", "w").write("x")
 time.sleep(float(sys.argv[1]))
 print("ends", flush=True)
+"""
+
+SERVES = """\
+import os, socket, sys, time
+open("secret", "w").write("x")
+open(f"/dev/shm/secret-{os.environ['RANK']}", "w").write("x")
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+server = socket.create_server(("", address[1])) if os.environ["RANK"] == "0" else None
+if server is None:
+    while socket.socket().connect_ex(address):
+        time.sleep(0.2)
+    print("reached its own", flush=True)
+print("serves", *address, flush=True)
+end = time.monotonic() + 600
+while not os.path.exists("over") and time.monotonic() < end:
+    time.sleep(0.5)
+"""
+HOSTILE = """\
+import glob, os, pwd, signal, socket, subprocess, sys
+host, port, node, other = sys.argv[1:]
+state, home, me = "/var/lib/regatta", os.environ["HOME"], pwd.getpwuid(os.getuid()).pw_name
+bobs = f"{state}/runs/serving"
+done = 0
+def tries(what, work):
+    global done
+    done += 1
+    try:
+        said = work()
+    except (OSError, subprocess.SubprocessError):
+        return
+    if said:
+        print("REACHED", what, str(said)[:200], flush=True)
+def spoken(*words):
+    end = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    return not end.returncode and words
+for folder in (f"{state}/runs", f"{state}/data", f"{state}/home", f"{state}/homes/regatta-bob", f"{state}/ray",
+               f"{state}/shared", f"{state}/.ssh", bobs, f"{bobs}/work", f"{bobs}/scratch", "/opt/regatta/releases",
+               "/opt/regatta/layers", "/var/lib/regatta-shared", "/root"):
+    tries(folder, lambda: os.listdir(folder) or [folder])
+for file in (f"{bobs}/log", f"{bobs}/spec.json", f"{bobs}/hidden.json", f"{bobs}/work/secret",
+             f"{state}/runs/.serving.json", "/dev/shm/secret-0", "/dev/shm/secret-1", "/etc/regatta/ray_token",
+             f"{state}/.ssh/id_ed25519"):
+    tries(file, lambda: open(file, "rb").read() or "empty")
+    tries(file, lambda: open(file, "r+b") and "opened to write")
+    link = f"link{done}"
+    os.symlink(file, link)
+for name in ("x", "exit.json", "stop.json"):
+    tries(f"{bobs}/{name}", lambda: open(f"{bobs}/{name}", "w") and "made")
+tries("rename", lambda: os.rename(bobs, f"{bobs}-gone") or "renamed")
+number = pwd.getpwnam("regatta-bob").pw_uid
+theirs = [int(one[6:]) for one in glob.glob("/proc/[0-9]*") if os.stat(one).st_uid == number]
+print("sees", len(theirs), flush=True)
+for pid in theirs:
+    for name in ("environ", "mem", "maps", "cwd/secret", "root/etc/hostname", "fd/0"):
+        tries(f"/proc/{pid}/{name}", lambda: open(f"/proc/{pid}/{name}", "rb").read(9) or name)
+    tries("fds", lambda: os.listdir(f"/proc/{pid}/fd"))
+    for number in (signal.SIGTERM, signal.SIGKILL, 0):
+        tries("kill", lambda: os.kill(pid, number) or "killed")
+for address in (host, "127.0.0.1", socket.gethostname()):
+    for where in (int(port), 29400, 29450, 6379, 8020):
+        tries(f"{address}:{where}", lambda: socket.create_connection((address, where), 5))
+subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", f"{home}/key"], check=True)
+os.makedirs(f"{home}/.ssh", exist_ok=True)
+open(f"{home}/.ssh/authorized_keys", "w").write(open(f"{home}/key.pub").read())
+for account in (me, "regatta", "regatta-bob"):
+    for where in (other, "127.0.0.1"):
+        ssh = ["ssh", "-oBatchMode=yes", "-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null"]
+        for more in ([], ["-i", f"{home}/key"]):
+            tries(f"ssh {account}@{where}", lambda: spoken(*ssh, *more, f"{account}@{where}", "true"))
+            forward = ["-W", f"{host}:{port}", f"{account}@{where}"]
+            tries(f"ssh -W {account}@{where}", lambda: spoken(*ssh, *more, *forward))
+for words in (["sudo", "-n", "true"], ["sudo", "-n", "/etc/regatta/gate"], ["su", "-c", "true"], ["crontab", "-l"],
+              ["systemctl", "stop", "regatta-run-serving.service"],
+              ["systemctl", "kill", "regatta-run-serving.service"],
+              ["systemd-run", "--user", "true"], ["setpriv", "--reuid=regatta-bob", "true"], ["sbatch", "--wrap=true"],
+              ["journalctl", "-qn1", "-u", "regatta-run-serving.service", "--grep=."]):
+    tries(" ".join(words), lambda: spoken(*words))
+print("tried", done, flush=True)
 """
 
 
@@ -49,11 +128,11 @@ def bare(make_lab: Callable[..., LabHandle]) -> LabHandle:
     return lab
 
 
-def settings(lab: LabHandle, members: list[str], group: str) -> None:
+def settings(lab: LabHandle, members: list[str], group: str, **more: bool) -> None:
     file = lab.inventory / "group_vars/all.yml"
     file.parent.mkdir(exist_ok=True)
     off = dict.fromkeys(("hdfs_enabled", "monitoring_enabled"), False)
-    file.write_text(json.dumps({"members_accounts": members, "members_group": group, **off}))
+    file.write_text(json.dumps({"members_accounts": members, "members_group": group, **off, **more}))
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +324,117 @@ def test_a_gate_of_another_version_says_so(people: tuple[Person, Person]) -> Non
         subprocess.run(["git", "-C", str(ann.home / "regatta"), "checkout", "-q", "."], check=True)
 
 
+@pytest.fixture(scope="module")
+def separate(people: tuple[Person, Person]) -> tuple[Person, Person]:
+    """Both, whose runs have an account each from now on; of ann there is a run of before."""
+    ann, bob = people
+    (ann.home / "job.py").write_text(SCRIPT)
+    types(ann, "torchrun", "--workers", "1", "--name", "of-before", "job.py", "0")
+    ann.lab.ssh(ann.lab.nodes[1], "sudo useradd --uid 66000 regatta-bob")
+    settings(ann.lab, ["ann"], GROUP, members_separate=True)
+    said = " ".join(play(ann.lab, "provision", good=False).split())
+    assert "Nothing was changed" in said and "another's account regatta-bob (66000)" in said
+    ann.lab.ssh(ann.lab.nodes[1], "sudo userdel regatta-bob")
+    play(ann.lab, "provision")
+    return ann, bob
+
+
+@pytest.mark.provisioning
+def test_accounts_for_runs_are_made_once_and_verified(separate: tuple[Person, Person]) -> None:
+    ann, _ = separate
+    play(ann.lab, "provision")
+    assert set(re.findall(r"changed=(\d+)", logged(ann.lab))) == {"0"}
+    assert "accounts that only the runs of one have, apart from each other: 2" in play(ann.lab, "verify")
+    for node in ann.lab.nodes:
+        said = ann.lab.ssh(node, "id -u ann; id -u regatta-ann; id -Gn regatta-ann; getent passwd regatta-ann").stdout
+        login, number, groups, line = said.splitlines()
+        assert int(number) == int(login) + 65000 and groups == "regatta-ann regatta-members"
+        assert line.endswith(":Regatta runs of ann:/nonexistent:/usr/sbin/nologin")
+
+
+def test_a_members_runs_have_an_account_of_their_own(separate: tuple[Person, Person]) -> None:
+    ann, _ = separate
+    said = types(ann, "torchrun", "--workers", "2", "--name", "apart", "job.py", "0")
+    assert "begins 0" in said and "begins 1" in said and "apart: succeeded" in said
+    assert "runs of members have no shared folder on this cluster" in said
+    assert "begins" in types(ann, "logs", "apart") and "out0" in types(ann, "ls", "apart")
+    assert "2 files" in types(ann, "fetch", "apart", "--to", "own")
+    assert {path.name for path in (ann.home / "own").rglob("out*")} == {"out0", "out1"}
+    for node in ann.lab.nodes:
+        owners = ann.lab.ssh(node, "sudo find /var/lib/regatta/runs/apart -printf '%U %G\\n' | sort -u").stdout.split()
+        assert owners == ann.lab.ssh(node, "id -u regatta-ann").stdout.split() * 2
+    assert {"apart", "of-before"} <= runs(ann).keys()
+    assert "of-before is of before members had accounts" in types(ann, "logs", "of-before", good=False)
+    kept = types(ann, "torchrun", "--workers", "1", "--keep", "models/", "job.py", "0", good=False)
+    assert "leave --keep out" in kept and "members_separate" in kept
+    assert "2 files" in " ".join(Cluster(ann.lab).fab("fetch", "apart", "--to", str(ann.home / "roots")).stdout.split())
+    assert "begins" in Cluster(ann.lab).fab("logs", "apart").stdout
+
+
+def test_a_hostile_run_reaches_nothing_of_another_members(separate: tuple[Person, Person]) -> None:
+    ann, bob = separate
+    lab = ann.lab
+    (bob.home / "serves.py").write_text(SERVES)
+    (ann.home / "hostile.py").write_text(HOSTILE)
+    words = ("--workers", "2", "--name", "serving", "--inventory", bob.lab.name, "--env", "TOKEN=of-bob", "serves.py")
+    first = bob.begins("torchrun", *words)
+    try:
+        read_until(first, "reached its own")
+        port = read_until(first, "serves").split()[-1]
+        assert 23000 <= int(port) < 27000
+        host, other = (lab.addresses[node] for node in lab.nodes)
+        told = (host, port, lab.nodes[0], other)
+        said = types(ann, "torchrun", "--now", "--workers", "2", "--name", "hostile", "hostile.py", *told)
+        assert "REACHED" not in said, said
+        assert said.count("tried ") == 2 and "sees 0" not in said and "hostile: succeeded" in said
+        types(ann, "fetch", "hostile", "--to", "stolen", "*", good=False)
+        assert not [path for path in (ann.home / "stolen").rglob("*") if path.is_file()]
+        for command in (("cancel", "serving", "--yes"), ("logs", "serving"), ("fetch", "serving")):
+            assert "serving" in types(ann, *command, good=False)
+        assert first.poll() is None
+        for node in lab.nodes:
+            lab.ssh(node, "sudo -u regatta-bob touch /var/lib/regatta/runs/serving/work/over")
+        assert "serving: succeeded" in finish(first)
+    finally:
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGINT)
+            first.wait(60)
+
+
+@pytest.mark.provisioning
+def test_the_account_of_a_member_who_leaves_goes_with_all_it_runs(separate: tuple[Person, Person]) -> None:
+    ann, bob = separate
+    lab = ann.lab
+    words = ("--workers", "2", "--name", "leaves", "--inventory", bob.lab.name, "job.py", "600")
+    (bob.home / "job.py").write_text(SCRIPT)
+    running = bob.begins("torchrun", *words)
+    read_until(running, "begins")
+    settings(lab, ["ann"], "", members_separate=True)
+    play(lab, "provision")
+    running.wait(120)
+    for node in lab.nodes:
+        assert (
+            lab.ssh(node, "id regatta-bob", check=False).returncode and "ann" in lab.ssh(node, "id regatta-ann").stdout
+        )
+        owners = lab.ssh(node, "sudo find /var/lib/regatta/runs/serving -printf '%u\\n' | sort -u").stdout.split()
+        assert owners == ["regatta"] and lab.ssh(node, "sudo ls /var/lib/regatta/homes").stdout.split() == [
+            "regatta-ann"
+        ]
+    assert Cluster(lab).nothing_runs("leaves")
+    seen = {one["run"]: one["owner"] for one in _seen_by_root(lab)}
+    assert (seen["serving"], seen["apart"]) == ("bob", "ann")
+    settings(lab, ["ann"], GROUP)
+    play(lab, "provision")
+    for node in lab.nodes:
+        passage = "getfacl -ps /var/lib/regatta | grep ^group:[^:]"
+        left_over = f"getent group regatta-members; ls -d /var/lib/regatta/homes; {passage}"
+        assert lab.ssh(node, f"sudo sh -c '{left_over}'", check=False).stdout == ""
+        assert lab.ssh(node, "id regatta-ann", check=False).returncode
+    assert "begins" in types(ann, "logs", "apart")
+    settings(lab, ["ann"], GROUP, members_separate=True)
+    play(lab, "provision")
+
+
 @pytest.mark.provisioning
 def test_without_members_nothing_is_left(people: tuple[Person, Person]) -> None:
     ann, _ = people
@@ -254,9 +444,10 @@ def test_without_members_nothing_is_left(people: tuple[Person, Person]) -> None:
     for node in ann.lab.nodes:
         assert ann.lab.ssh(node, f"sudo {there}", check=False).stdout == ""
     assert "ann@" in (said := types(ann, "runs", good=False)) and "is no member of this cluster" in said
-    settings(ann.lab, ["ann"], GROUP)
+    settings(ann.lab, ["ann"], GROUP, members_separate=True)
     play(ann.lab, "provision")
     teardown(ann.lab)
     assert not any(left(ann.lab).values())
     for node in ann.lab.nodes:
-        assert ann.lab.ssh(node, f"sudo {there}", check=False).stdout == ""
+        assert ann.lab.ssh(node, f"sudo {there}; getent passwd | grep regatta", check=False).stdout == ""
+        assert ann.lab.ssh(node, "getent group | grep regatta", check=False).stdout == ""

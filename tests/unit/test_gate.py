@@ -1,5 +1,6 @@
 """The gate of members, as a process that gets requests as from a member's shell; it needs root, as sudo gives it."""
 
+import contextlib
 import json
 import os
 import pwd
@@ -16,14 +17,17 @@ import pytest
 from hostile import needs_root
 
 from regatta import paths
+from regatta.frameworks import plan, registry
 from regatta.hosts import sources, sudo
 from regatta.node import main, manifest, members, staging
 from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
+from regatta_protocol.place import Place
 from regatta_protocol.run import Spec
 from regatta_protocol.value import fields
 
-MEMBER, OTHER, RUNS = "games", "daemon", "nobody"
+MEMBER, OTHER, RUNS, APART = "games", "daemon", "nobody", "sync"
+"""The last is in the group of the one before, as accounts of members pass the folder of releases."""
 ME = "0.0 (test)"
 Ask = Callable[..., dict[str, Any]]
 LIMITS = {"log_bytes": 1000, "memory_share": 0.5}
@@ -61,6 +65,34 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def ask(folder: Path) -> Iterator[Ask]:
     """Asks the gate as the member; the answer's last line."""
+    with asking(folder) as asks:
+        yield asks
+
+
+@pytest.fixture(scope="module")
+def own(folder: Path) -> Iterator[Path]:
+    """As `folder`, of a cluster where the member's runs have an account of their own."""
+    top = Path(shutil.copytree(folder, folder.with_name(f"{folder.name}-own")))
+    place = json.loads((folder / "gate.json").read_text().replace(str(folder), str(top)))
+    place["separate"] = {MEMBER: {"name": APART, "ports": [23010, 23019]}}
+    (top / "gate.json").write_text(json.dumps(place))
+    (top / "program").write_text(program(top))
+    shutil.copy(top / "state/runs/.mine.json", top / "state/runs/.old.json")
+    (top / "state/runs/old").mkdir()
+    for run, account in (("mine", APART), ("theirs", RUNS), ("old", RUNS)):
+        shutil.chown(top / "state/runs" / run, account)
+    yield top
+    shutil.rmtree(top)
+
+
+@pytest.fixture(scope="module")
+def apart(own: Path) -> Iterator[Ask]:
+    with asking(own) as asks:
+        yield asks
+
+
+@contextlib.contextmanager
+def asking(folder: Path) -> Iterator[Ask]:
     env = {"SUDO_UID": str(pwd.getpwnam(MEMBER).pw_uid), "PATH": "/nowhere", "PYTHONPATH": "/nowhere"}
     command = [sys.executable, "-IS", str(folder / "program")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -217,6 +249,88 @@ def test_a_usual_run_passes_the_rules(ask: Ask, folder: Path) -> None:
 
 
 @needs_root
+@pytest.mark.parametrize("framework", ["ray", "spark", "mpi", "tensorflow", "ray-tune"])
+def test_frameworks_that_keep_no_runs_apart_are_refused_where_members_are(apart: Ask, framework: str) -> None:
+    said = apart("run.start", {"spec": {**spec(Path("/x"))["spec"], "framework": framework}})["error"]
+    assert f"{framework} cannot keep members' runs apart (members_separate)" in said
+
+
+def test_frameworks_that_keep_runs_apart_are_ours() -> None:
+    assert set(registry.names()) > members.SEPARATE and members.RUN_PORTS == plan.PORTS
+
+
+@needs_root
+def test_a_run_has_the_account_and_the_ports_of_the_member_who_asks(apart: Ask, own: Path) -> None:
+    """Whatever the request says."""
+    lies = {"gate": ME, "account": "root", "user": "root", "separate": None, "ports": [1, 9]}
+    for asked, few in (([29400, 29499], range(23010, 23020)), ([29450, 29499], range(23015, 23020))):
+        said = apart("inspect", {"facts_wanted": False, "ports": asked, "free": 3}, lies)["done"]
+        assert said["ports"] and {*said["ports"]} <= {*few}
+    assert "may not have the ports" in apart("inspect", {"facts_wanted": False, "ports": [8000, 8100]})["error"]
+    (own / "root/releases" / RELEASE).mkdir(parents=True, exist_ok=True)
+    error = apart("run.start", spec(own, mode="unit", keep=["kept"], shared="new", project="plums"), lies)["error"]
+    assert "runs of members have no shared folder on this cluster (members_separate)" in error
+    assert not (own / "state/runs/new").exists()
+
+
+@needs_root
+def test_a_member_without_an_account_for_runs_is_refused(own: Path) -> None:
+    place = json.loads((own / "gate.json").read_text())
+    (own / "gate.json").write_text(json.dumps({**place, "separate": {}}))
+    try:
+        with asking(own) as ask:
+            assert f"no account here for runs of {MEMBER}" in ask("run.list")["error"]
+    finally:
+        (own / "gate.json").write_text(json.dumps(place))
+
+
+@needs_root
+def test_the_files_of_a_run_are_read_as_its_account(apart: Ask, own: Path) -> None:
+    """One that another account's run has put in its place, or leads to, is not read."""
+    work = own / "state/runs/mine/work"
+    for name, mode, account in (("out", 0o600, APART), ("others", 0o600, RUNS)):
+        (work / name).write_text("x")
+        (work / name).chmod(mode)
+        shutil.chown(work / name, account)
+    sums = apart("run.sums", {"run": "mine", "paths": ["out", "others"], "size": 2})["done"]["sums"]
+    assert sums[0][0] == 1 and sums[1] is None
+    known: Place = json.loads((own / "gate.json").read_text())
+    place: Place = {**known, "by": MEMBER}
+    words = members.sender(place, Sending("mine", ("out",), "-LtRe.LsfxCIvu"), "list")
+    assert words[:3] == ["/usr/bin/setpriv", f"--reuid={APART}", f"--regid={APART}"]
+    assert apart("run.left", {"run": "mine", "most": 9, "part": "projects/plums"})["done"]["count"] == 0
+    assert {one["id"] for one in apart("run.list")["done"]["runs"]} == {"mine", "old"}
+
+
+@needs_root
+def test_a_run_that_ends_roots_helpers_keeps_nobody_from_starting(apart: Ask) -> None:
+    who = pwd.getpwnam(APART)
+    words = [
+        "/usr/bin/python3",
+        "-IS",
+        "-c",
+        "import os\nprint(1, flush=True)\nwhile True:\n try: os.kill(-1, 9)\n except OSError: 0",
+    ]
+    with subprocess.Popen(words, user=who.pw_uid, group=who.pw_gid, extra_groups=[], stdout=subprocess.PIPE) as hostile:
+        try:
+            assert hostile.stdout and hostile.stdout.readline()
+            for _ in range(5):
+                assert "done" in apart("inspect", {"facts_wanted": False, "ports": [29400, 29499]})
+                assert [one["owner"][:5] for one in apart("run.list")["done"]["runs"]] == [MEMBER, MEMBER]
+                assert "done" in apart("run.contention", {"run": "old"})
+        finally:
+            hostile.kill()
+
+
+@needs_root
+def test_runs_of_before_are_the_shared_accounts_which_may_read_more(apart: Ask) -> None:
+    for op, more in (("run.left", {"most": 1}), ("run.sums", {"paths": [], "size": 0}), ("run.watch", {"offset": 0})):
+        assert "old is of before members had accounts of their own" in apart(op, {"run": "old", **more})["error"]
+    assert apart("run.sizes", {"runs": ["old", "theirs"]})["done"]["runs"] == {}
+    assert apart("run.stop", {"run": "old", "reason": "x"})["done"]["exit"]["state"] == "stopped"
+
+
+@needs_root
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -333,7 +447,7 @@ def test_a_tar_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
 def test_files_are_sent_of_own_runs_only_and_by_no_other_rsync(tmp_path: Path, wrong: dict[str, Any]) -> None:
     from regatta.node.problem import Problem
 
-    place = {"state": str(tmp_path), "by": "ann"}
+    place: Place = {"state": str(tmp_path), "by": "ann"}
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/.mine.json").write_text('{"owner": "ann", "plan": {"project": "plums"}}')
     good = Sending("mine", ("a/b",), "-LtRe.LsfxCIvu")
@@ -354,3 +468,30 @@ def test_accounts_of_members_are_the_same_on_all_hosts() -> None:
     assert "n2: there is no group students" in said[2]
     assert "bob has different numbers (1002 on n1, 1003 on n2)" in said[3] and len(said) == 4
     assert "of the system" in problems({"n1": ["games:x:5:60::/:/bin/sh"]}, ["games"], "")[0]
+
+
+def test_accounts_for_runs_of_members_are_nobody_elses() -> None:
+    module = modules.load("members", "roles/members/filter_plugins/members.py")
+    ann, bob = "ann:x:1001:1001::/home/ann:/bin/bash", "bob:x:1002:1002::/home/bob:/bin/bash"
+    found = {"n1": [ann, bob, ann], "n2": [bob, ann]}
+    (one, two) = module.accounts(found["n1"])
+    assert (one["login"], one["name"], one["number"], one["ports"]) == ("ann", "regatta-ann", 66001, [23010, 23019])
+    assert two["ports"] == [23020, 23029]
+    there = ["+regatta-ann:x:66001:66001:Regatta runs of ann:/:/bin/false", "@regatta-ann:x:66001:"]
+    assert module.separate(found, {"n1": there, "n2": []}) == []
+    for wrong in (
+        "+regatta-ann:x:66001:66001:Somebody:/:/bin/sh",
+        "+regatta-ann:x:70000:66001:Regatta runs of ann:/:/bin/sh",
+        "+eve:x:66001:66001::/:/bin/sh",
+        "@eve:x:66002:",
+        "!/etc/subuid gives numbers to eve",
+    ):
+        (said,) = module.separate(found, {"n2": [wrong]})
+        assert said.startswith("n2: ") and "members_separate" in said
+    script = paths.PROJECT / "ansible/roles/members/files/apart.sh"
+    said = subprocess.run(["sh", script, f"x:-{module.OFFSET}"], capture_output=True, text=True, check=True).stdout
+    assert "+root:x:0:0:" in said and "@root:x:0:" in said
+    twins = f"carol:x:{1001 + module.SLOTS}:1::/:/bin/sh"
+    assert "carol and ann have numbers 400 apart" in module.separate({"n1": [ann, twins]}, {})[0]
+    assert "takes numbers from 1000 to 34999" in module.separate({"n1": ["eve:x:40000:1::/:/bin/sh"]}, {})[0]
+    assert "at most 24" in module.separate({"n1": [f"{'x' * 25}:x:1001:1::/:/bin/sh"]}, {})[0]

@@ -15,7 +15,7 @@ SECONDS, MOST = 1.6, 200
 WAITING = (("tasks", "PENDING_NODE_ASSIGNMENT"), ("actors", "PENDING_CREATION"))
 
 
-@rights.of_run(seconds=SECONDS)
+@rights.shared(seconds=SECONDS)
 def unmet(place: Place) -> List[Dict[str, Any]]:
     """Return tasks and actors that wait for a node: {"run", "name", "needs": resources, "lacking": those that no node
     has in total}. Nothing where Ray does not answer.

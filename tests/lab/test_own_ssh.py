@@ -175,7 +175,7 @@ def test_an_agent_that_is_gone_in_mid_run(person: Person, tmp_path: Path) -> Non
 @pytest.mark.timeout(1200)
 def test_provisioning_takes_the_same_way(person: Person, tmp_path: Path) -> None:
     head, told = person.cluster.lab.nodes[0], "/etc/regatta/cluster.json"
-    as_root(person.cluster, head, f"mv {told} /root/")  # nobody else has provisioned these hosts
+    as_root(person.cluster, head, f"mv {told} /root/")  # as if these hosts were new to all people
     try:
         for command in ("check", "verify"):
             done = person.regatta(tmp_path, command)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from invoke.context import Context
 
@@ -84,6 +84,7 @@ def results_verify(c: Context, file: str, signer: str | None = None, json: bool 
         "signer": SIGNER_HELP,
         "into": "a new folder for its code and the results (default: SET)",
         "yes": "do not ask before its code runs (also CONFIRM=yes)",
+        "json": f"at the end {JSON_HELP}",
     },
 )
 def reproduce(
@@ -93,6 +94,7 @@ def reproduce(
     signer: str | None = None,
     into: str | None = None,
     yes: bool = False,
+    json: bool = False,
 ) -> None:
     """Run the plan of a sealed file on your hosts, and say which of its verdicts hold here."""
     from regatta.errors import DeclinedError
@@ -101,28 +103,33 @@ def reproduce(
     from regatta.terminal.confirm import confirmed
 
     found = sealed.verify(Path(file).expanduser(), signer)
+    told = sys.stderr if json else sys.stdout
     hosts = inventories.choose(inventory).resolve()
-    print("\n".join(found.lines()))
+    print("\n".join(found.lines()), file=told)
     if not confirmed(f"run the code of {found.fingerprint} on {hosts.name}", yes):
         raise DeclinedError("nothing was run")
     folder = Path(into or found.set).expanduser().resolve()
     code, results = folder / "code", folder / "results"
     if not code.exists():
         sealed.unpack(found, code)
-    ended = _bench(code, [found.plan, *found.words, "--retry"], hosts, results)
+    ended = _bench(code, [found.plan, *found.words, "--retry"], hosts, results, told)
     here = [run for run in Store(results).list().records if run.series and run.series.plan]
     if ended and not here:
         raise RegattaError(
             f"the bench ended with code {ended} before its first run: solve what it says, then once more"
         )
     if other := {str(run.identity.release) for run in here} - {found.release}:
-        print(f"note: here release {', '.join(sorted(other))} ran, there {found.release}: another version of Regatta?")
+        ran = ", ".join(sorted(other))
+        print(f"note: here release {ran} ran, there {found.release}: another version of Regatta?", file=told)
     for line in reproduced.other_data(found.records, here):
-        print(f"note: {line}")
-    for verdict in reproduced.compare(found.records, here):
-        print(verdict.line)
-    for line in sealed.missing(here):
-        print(line)
+        print(f"note: {line}", file=told)
+    verdicts = reproduced.compare(found.records, here)
+    for line in (*(verdict.line for verdict in verdicts), *sealed.missing(here)):
+        print(line, file=told)
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.reproduced(verdicts))
     if why := unfinished(ended, here):
         raise RegattaError(f"{why}: the same command continues with the rest")
 
@@ -136,7 +143,7 @@ def unfinished(ended: int, here: "Sequence[Record]") -> str | None:
     return "runs are missing here, as the plan's budget is used up" if any(sealed.missing(here)) else None
 
 
-def _bench(code: Path, words: list[str], hosts: Path, results: Path) -> int:
+def _bench(code: Path, words: list[str], hosts: Path, results: Path, told: TextIO) -> int:
     """The bench of a plan, and its options, in the folder of its code; by that code, where it is Regatta itself."""
     env = {**os.environ, "REGATTA_RESULTS": str(results)}
     if (code / "regatta" / "cli.py").is_file():
@@ -149,5 +156,5 @@ def _bench(code: Path, words: list[str], hosts: Path, results: Path) -> int:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with subprocess.Popen(command, cwd=code, env=env, **pipes) as running:  # type: ignore[call-overload]
         for line in running.stdout:  # other people's code never writes to the terminal itself
-            print(line, end="", flush=True)
+            print(line, end="", flush=True, file=told)
     return int(running.returncode)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from regatta.api import run as api
     from regatta.bench import findings
-    from regatta.records import answers
+    from regatta.records import answers, stats
     from regatta.records.record import Record
+    from regatta.report import reproduced as comparing
     from regatta.report import sealed as sealing
     from regatta.report.listing import Line
     from regatta.run import standing
@@ -331,6 +332,26 @@ class Sealed:
     answers: list[str]
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """One framework's time by another's, with the ends of its interval."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A verdict of `regatta reproduce FILE --json`, in the sealed set and on these hosts (null: not measured)."""
+
+    what: str
+    outcome: str
+    there: Ratio
+    here: Ratio | None
+
+
 TYPES: "Mapping[str, Any]" = {
     "bench": Bench,
     "effort": Efforts,
@@ -343,6 +364,7 @@ TYPES: "Mapping[str, Any]" = {
     "data-ls": HdfsFiles,
     "hdfs-status": Hdfs,
     "logs": LogLine,
+    "reproduce": list[Reproduced],
     "results-verify": Sealed,
     "status": Status,
     "top": list[Watched],
@@ -424,6 +446,17 @@ def sealed(found: "sealing.Sealed", answers: "Iterable[str]") -> Sealed:
         [*found.missing],
         [*answers],
     )
+
+
+def reproduced(verdicts: "Sequence[comparing.Verdict]") -> list[Reproduced]:
+    """Return each verdict of a sealed set, and whether it holds here."""
+
+    def ratio(found: "stats.Ratio") -> Ratio:
+        return Ratio(found.value, found.low, found.high, found.verdict)
+
+    return [
+        Reproduced(one.what, one.outcome, ratio(one.there), ratio(one.here) if one.here else None) for one in verdicts
+    ]
 
 
 def _run(line: "Line") -> Run:

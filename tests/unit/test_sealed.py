@@ -302,6 +302,9 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     said = regatta("reproduce", file, "--inventory", here, "--into", "again", "--yes", folder=tmp_path)
     assert len([line for line in said.splitlines() if line.startswith(("holds here: same", "cannot tell: same"))]) >= 1
     assert "note: here release" not in said
+    again = regatta("reproduce", file, "--inventory", here, "--into", "again", "--yes", "--json", folder=tmp_path)
+    verdicts = msgspec.json.decode(again, type=list[shown.Reproduced])
+    assert verdicts and all(f"{one.outcome}: {one.what}" in said for one in verdicts)
     kept_here = Store(tmp_path / "again/results").list().records
     assert len({run.series.set for run in kept_here if run.series}) == 1, "what failed was repeated, and nothing else"
     assert sum(run.exit.state == "succeeded" for run in kept_here) == 14

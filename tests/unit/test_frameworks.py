@@ -222,6 +222,10 @@ RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
     "node/cgroup.py": ({"processes"}, A_WORD),
     "run/outcome.py": ({"processes"}, A_WORD),
+    "node/members.py": (
+        {"dask", "joblib-loky", "multiprocessing", "processes", "single", "torch", "zeromq"},
+        "root's program has its own list of what members may start",
+    ),
     "node/notes.py": ({"ray"}, "notes of runs that an earlier Regatta started"),
     "node/pruning.py": ({"ray"}, RESULTS),
     "node/shared.py": ({"ray"}, RESULTS),

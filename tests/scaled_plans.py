@@ -8,10 +8,10 @@ from regatta.experiments import plan_file, plans
 from regatta.records.store import Store
 
 ROWS = {
-    "cifar": 240,
+    "cifar": 96,
     "cube": 20,
-    "digits": 960,
-    "images": 960,
+    "digits": 192,
+    "images": 96,
     "perfect": 500,
     "pi": 20_000,
     "ppr": 2_000,
@@ -19,11 +19,11 @@ ROWS = {
     "render-words": 2,
     "stars": 2_000,
     "task-length": 4,
-    "tf-digits": 480,
+    "tf-digits": 192,
     "tune": 2,
 }
 """Rows, frames or numbers of an experiment, by its workload."""
-FEWER = {"epochs": 1, "calls": 20, "largest_mb": 1, "milliseconds": 1.0, "chunk": 50}
+FEWER = {"epochs": 1, "batch": 24, "global_batch": 48, "calls": 20, "largest_mb": 1, "milliseconds": 1.0, "chunk": 50}
 """What makes a run shorter, where a plan says it."""
 OF_SPARK = ("bigdl-growing", "bigdl-jobs", "bigdl-pictures")
 """Plans that compare nothing where there is no Spark."""

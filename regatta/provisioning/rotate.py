@@ -1,4 +1,4 @@
-"""`make rotate-secrets`: new secrets of all services and new keys between the nodes, on every node and here."""
+"""The command rotate-secrets: new secrets of all services and new keys between the nodes, on every node and here."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -292,10 +292,17 @@ def start_up(name: str, nodes: int = 3, cache: Path | None = None) -> subprocess
     )
 
 
-def when(condition: Callable[[], object], seconds: float = 30) -> None:
+def when(condition: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 60) -> None:
+    """Wait for a moment; of a command that ended before it, what it wrote is the failure's message."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "the moment did not come"
+        if process and process.poll() is not None:
+            assert condition(), f"the command ended with {process.returncode}: {process.communicate()[0]}"
+            return
+        if time.monotonic() >= end:
+            if process:
+                process.terminate()
+            pytest.fail(f"the moment did not come: {process.communicate(timeout=60)[0] if process else ''}")
         time.sleep(0.005)
 
 
@@ -318,7 +325,7 @@ MOMENTS: dict[str, Callable[[str], object]] = {
 def test_an_interrupted_up_leaves_nothing(lab_names: Iterator[str], moment: str, number: signal.Signals) -> None:
     name = f"t{os.getpid()}z"
     process = start_up(name)
-    when(lambda: MOMENTS[moment](name))
+    when(lambda: MOMENTS[moment](name), process)
     process.send_signal(number)
     out = process.communicate(timeout=30)[0]
     left = remains(name)
@@ -330,7 +337,7 @@ def test_an_interrupted_up_leaves_nothing(lab_names: Iterator[str], moment: str,
 def test_up_that_was_killed_is_removed_by_down(lab_names: Iterator[str]) -> None:
     name = next(lab_names)
     process = start_up(name)
-    when(lambda: MOMENTS["last boot"](name))
+    when(lambda: MOMENTS["last boot"](name), process)
     process.kill()
     process.communicate()
     assert remains(name)
@@ -341,7 +348,7 @@ def test_up_that_was_killed_is_removed_by_down(lab_names: Iterator[str]) -> None
 def test_an_interrupted_growth_keeps_the_lab(make_lab: MakeLab) -> None:
     one = make_lab(nodes=1)
     process = start_up(one.name, nodes=3)
-    when(lambda: MOMENTS["last boot"](one.name))
+    when(lambda: MOMENTS["last boot"](one.name), process)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     one.ssh("node1", "true")
@@ -353,7 +360,7 @@ def test_an_interrupted_growth_keeps_the_lab(make_lab: MakeLab) -> None:
 def test_an_interrupted_base_image_leaves_nothing(lab_names: Iterator[str], tmp_path: Path) -> None:
     name = next(lab_names)
     process = start_up(name, cache=tmp_path)
-    when(lambda: list(tmp_path.glob("lab/.*/var/lib")))
+    when(lambda: list(tmp_path.glob("lab/.*/var/lib")), process)
     process.send_signal(signal.SIGINT)
     out = process.communicate(timeout=60)[0]
     assert process.returncode == 130, out

@@ -53,15 +53,17 @@ class Typed:
 
     def agent_is_gone(self) -> bool:
         """Whether the socket of the command's agent goes, and with it the agent."""
-        wait_until(lambda: not (runtime_dir() / f"a{self.process}").exists())
+        return self.wait_until(lambda: not (runtime_dir() / f"a{self.process}").exists())
+
+    def wait_until(self, holds: Callable[[], bool]) -> bool:
+        """Wait for something outside of the terminal; the terminal is read meanwhile, for the message of a failure."""
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.shown
+            if select.select([self.terminal], [], [], 0.02)[0]:
+                with contextlib.suppress(OSError):  # the command has ended
+                    self.shown += os.read(self.terminal, 4096).decode(errors="replace")
         return True
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -131,7 +133,7 @@ def test_the_agent_ends_with_a_command_that_is_stopped(host: tuple[Server, Path]
     sshd.commands.clear()
     with typed("exec", "sleep", "60") as command:
         command.answer(ASKS, "a phrase")
-        wait_until(lambda: sum("sleep 60" in one for one in sshd.commands) == 2)
+        command.wait_until(lambda: sum("sleep 60" in one for one in sshd.commands) == 2)
         socket = runtime_dir() / f"a{command.process}"
         assert socket.stat().st_mode & 0o077 == 0
         if killed:

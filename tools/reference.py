@@ -14,7 +14,7 @@ from regatta.cards.card import Figure, Option, Workload, flag
 from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
 from regatta.options.option import EVERY
 from regatta.options.option import Option as Declared
-from regatta.provisioning.verified import Verified
+from regatta.provisioning.verified import Checked, Verified
 from regatta.records import record
 from regatta.tasks import shown
 from tools import declared, effort
@@ -49,7 +49,8 @@ def schemas() -> dict[str, str]:
         "regatta/cards/card.schema.json": cards.schema(),
         "regatta/records/schemas/record.schema.json": record.schema(),
     }
-    made["regatta/provisioning/schemas/verify.schema.json"] = shown.schema(Verified)
+    for name, kind in {"check": Checked, "verify": Verified}.items():
+        made[f"regatta/provisioning/schemas/{name}.schema.json"] = shown.schema(kind)
     made |= {f"regatta/tasks/schemas/{name}.schema.json": schema for name, schema in shown.schemas().items()}
     return {path: json.format(json.encode(schema), indent=1).decode() + "\n" for path, schema in made.items()}
 

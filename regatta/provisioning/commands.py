@@ -133,6 +133,8 @@ def _provision(command: str, path: Path, chosen: Cluster, words: list[str], opti
     if command == "hdfs-restore-metadata":
         _confirm_restore(chosen.name, check or _agreed(options))
         words += ["-e", "hdfs_restore=true"]
+    if check and options.json:
+        return verified.check(path, chosen, words, options.bundle)
     if check:
         return interruption.check(path, chosen, words, options.bundle)
     named = about_hosts(command, node=node) if options.node else about_hosts(command)

@@ -128,7 +128,9 @@ FLAGS = (
         "put packages of this project in, too: a folder or a file of requirements; repeat for more",
         {"metavar": "PATH", "action": "append"},
     ),
-    Flag("json", ("verify",), "print it for programs, as JSON (schema: regatta/provisioning/schemas/)", _SWITCH),
+    Flag(
+        "json", ("check", "verify"), "print it for programs, as JSON (schema: regatta/provisioning/schemas/)", _SWITCH
+    ),
     Flag(
         "verbose",
         [name for name in ABOUT_HOSTS if name not in _WITHOUT_ANSIBLE],

@@ -1,4 +1,4 @@
-"""The findings of verify, for a program: `regatta verify --json`."""
+"""The findings of verify and check, for a program: `regatta verify --json`, `regatta check --json`."""
 
 import json
 import re
@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from regatta.hosts.cluster import Cluster
-from regatta.provisioning import playbook
+from regatta.hosts.remote import Remote
+from regatta.provisioning import interruption, playbook
 
 _STOPPED = re.compile(r"^(?:FAILED |UNREACHABLE |\[ERROR\]|ERROR!).*(?:\n    .*)*", re.MULTILINE)
 """The reason why a playbook did not end, as it is shown."""
+_CHANGES = re.compile(r"^  would change: (.*) \(([^()]*)\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,29 @@ class Verified:
     cluster: str
     works: bool
     proven: list[str]
+    problems: list[str]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A step of provisioning that would change these hosts."""
+
+    step: str
+    hosts: list[str]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """`regatta check --json`: what provisioning would change.
+
+    `restarts`: units by host that would restart; `ends`: runs that this would end, which provisioning refuses.
+    """
+
+    cluster: str
+    works: bool
+    changes: list[Change]
+    restarts: dict[str, list[str]]
+    ends: list[str]
     problems: list[str]
 
 
@@ -39,7 +64,24 @@ def verify(path: Path, cluster: Cluster, words: Sequence[str]) -> int:
 
 def verdict(cluster: str, code: int, found: Mapping[str, Any], said: str) -> Verified:
     """Return what was found, or where it stopped before it was: by the failures that were shown."""
-    problems = list(found.get("problems", ()))
-    if code and not problems:
-        problems = _STOPPED.findall(said) or said.splitlines()[-1:]
+    problems = list(found.get("problems", ())) or _problems(code, said)
     return Verified(cluster, code == 0, [] if code else list(found.get("lines", ())), problems)
+
+
+def check(path: Path, cluster: Cluster, words: Sequence[str], bundle: Path | None) -> int:
+    """Check a cluster and print what provisioning would change as JSON; returns Ansible's exit code."""
+    code, said = playbook.foresee("provision", path, cluster, words, bundle)
+    restarts = playbook.anew(cluster)
+    runs = interruption.ended_by(interruption.going(Remote(cluster)), restarts) if restarts else []
+    found = Checked(cluster.name, code == 0, changes(said), restarts, [one.run for one in runs], _problems(code, said))
+    print(json.dumps(asdict(found), indent=1), flush=True)
+    return code
+
+
+def changes(said: str) -> list[Change]:
+    """Return what would change, by the steps that were shown."""
+    return [Change(step, hosts.split(", ")) for step, hosts in _CHANGES.findall(said)]
+
+
+def _problems(code: int, said: str) -> list[str]:
+    return (_STOPPED.findall(said) or said.splitlines()[-1:]) if code else []

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -140,15 +141,20 @@ def hdfs_status(c: Context, inventory: str | None = None, json: bool = False) ->
 
 @task(
     name="hdfs-repair",
-    help={"below": "look at this file, or what is below this folder of HDFS (default: everything)"},
+    help={"below": "look at this file, or what is below this folder of HDFS (default: everything)", "json": JSON_HELP},
 )
-def hdfs_repair(c: Context, below: str = "/", inventory: str | None = None) -> None:
+def hdfs_repair(c: Context, below: str = "/", inventory: str | None = None, json: bool = False) -> None:
     """Read every copy of every block on its own host, and replace those that are damaged."""
     from regatta.hdfs import repair
 
     if not below.startswith("/"):
         raise UsageError(f"'{below}' is no path in HDFS: write /folder/file")
     done = repair.repair(Remote(inventories.load(inventory)), below, _note)
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.HdfsRepaired(done.read, dict(Counter(copy.file for copy in done.copies))))
+        return
     files = ", ".join(sorted({copy.file for copy in done.copies}))
     found = f"{len(done.copies)} damaged, replaced ({files})" if done.copies else "none is damaged"
     print(f"{size_text(done.read)} of copies read: {found}")

@@ -13,7 +13,7 @@ from regatta.errors import PrivilegeError, RemoteError, UsageError
 from regatta.hosts import inventories, sshconfig
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import WITHOUT_SUDO, Remote, explain
-from regatta.tasks.common import seconds, task
+from regatta.tasks.common import JSON_HELP, seconds, task
 from regatta.tasks.program import of_script
 from regatta.text import fit
 
@@ -31,16 +31,26 @@ COMMAND_HELP = "command to run; all words after it are its own"
         "command": COMMAND_HELP,
         "nodes": "only these nodes: names with commas between them",
         "timeout": f"seconds after which it is ended (default {SECONDS:g})",
+        "json": JSON_HELP,
     },
 )
 def execute(
-    c: Context, command: str, inventory: str | None = None, nodes: str | None = None, timeout: str | None = None
+    c: Context,
+    command: str,
+    inventory: str | None = None,
+    nodes: str | None = None,
+    timeout: str | None = None,
+    json: bool = False,
 ) -> None:
     """Run a command on every node as the SSH user; equal outputs are printed once, the worst exit code is passed on."""
     remote = Remote(inventories.load(inventory))
     limit, words = seconds("timeout", timeout) or SECONDS, [command, *(of_script().script or [])]
     done, failed = remote.gather(chosen(remote.cluster, nodes), lambda node: run(remote, node, words, limit))
-    for (code, said), names in folded(done).items():
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.executed(done, failed))
+    for (code, said), names in {} if json else folded(done).items():
         print(f"{', '.join(names)}:{f' exit code {code}' if code else ''}")
         print("".join(f"    {line}\n" for line in fit(said).splitlines()), end="", flush=True)
     for error in failed.values():

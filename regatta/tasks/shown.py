@@ -352,9 +352,36 @@ class Reproduced:
     here: Ratio | None
 
 
+@dataclass(frozen=True)
+class Output:
+    """The output of a command on a node, both streams together, and its exit code."""
+
+    node: str
+    code: int
+    output: str
+
+
+@dataclass(frozen=True)
+class Executed:
+    """`regatta exec COMMAND --json`; `unasked`: why other nodes have not done it."""
+
+    nodes: list[Output]
+    unasked: dict[str, str]
+
+
+@dataclass(frozen=True)
+class HdfsRepaired:
+    """`regatta hdfs-repair --json`; `read`: bytes of copies, `replaced`: damaged copies, by their files."""
+
+    read: int
+    replaced: dict[str, int]
+
+
 TYPES: "Mapping[str, Any]" = {
     "bench": Bench,
     "effort": Efforts,
+    "exec": Executed,
+    "hdfs-repair": HdfsRepaired,
     "probe": Probe,
     "runs": Runs,
     "queue": Queue,
@@ -396,6 +423,11 @@ def runs(lines: "Sequence[Line]", unasked: "Mapping[str, Exception]") -> Runs:
 def queue(cluster: str, entries: "Sequence[Entry]") -> Queue:
     """The queue of a cluster."""
     return Queue(cluster, [QueueEntry(**{**vars(one), "nodes": [*one.nodes]}) for one in entries])
+
+
+def executed(done: "Mapping[str, tuple[int, str]]", failed: "Mapping[str, Exception]") -> Executed:
+    """Return what a command has said on each node."""
+    return Executed([Output(node, code, said) for node, (code, said) in done.items()], reasons(failed))
 
 
 def top(nodes: "Sequence[Seen]") -> list[Watched]:

@@ -1,5 +1,6 @@
 """The lines of verify on a node's part of the all-reduce."""
 
+import io
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import yaml
 
 from regatta.paths import PROJECT
 from regatta.provisioning import verified
+from regatta.provisioning.steps import Steps
 
 verdict = modules.load("python_env_filters", "roles/python_env/filter_plugins/python_env.py").verdict
 
@@ -55,6 +57,20 @@ def test_what_was_found_comes_to_the_controller_as_json(tmp_path: Path) -> None:
     subprocess.run([*program, "-e", json.dumps({"verify_out": str(out), "verify_found": found})], check=True)
     told = json.loads(out.read_text())
     assert verified.verdict("lab", 0, told, "") == verified.Verified("lab", True, ["node1: all-reduce"], [])
+
+
+def test_what_would_change_is_read_from_the_steps_that_are_shown() -> None:
+    said = io.StringIO()
+    steps = Steps(said, check=True)
+    for task, hosts in {"Install it (once)": ["node1", "node2"], "Start it": [], "Write it": ["node2"]}.items():
+        steps.hear({"event": "task", "task": task, "step": "toy", "of_role": True})
+        for host in ("node1", "node2"):
+            steps.hear({"event": "result", "host": host, "changed": host in hosts, "here": False})
+    steps.hear({"event": "end", "hosts": {"node1": "changed", "node2": "changed"}})
+    assert verified.changes(said.getvalue()) == [
+        verified.Change("toy: Install it (once)", ["node1", "node2"]),
+        verified.Change("toy: Write it", ["node2"]),
+    ]
 
 
 def test_verify_that_stops_tells_why() -> None:

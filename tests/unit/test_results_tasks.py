@@ -118,6 +118,9 @@ def test_programs_get_values_by_their_types(store: Store, here: Path, capsys: py
     assert [(node.node, node.error) for node in told("status", inventory=str(here)).nodes] == [("here", None)]
     assert told("environments", inventory=str(here)) == shown.Environments("here", [], {})
     assert told("runs", inventory=str(here)).unasked == {}
+    code, text = fab("exec", "--json", "--inventory", str(here), "sh", "-c", "echo out; exit 3")
+    done = msgspec.json.decode(text, type=shown.Executed)
+    assert code == 3 and done == shown.Executed([shown.Output("here", 3, "out\n")], {})
     code, text = fab("top", "--json", "--interval", "0.1", inventory=here)
     (node,) = msgspec.json.decode(text, type=shown.TYPES["top"])
     assert code == 0 and (node.node, node.error) == ("here", None)

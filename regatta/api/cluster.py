@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from regatta.records.record import Record
     from regatta.run.request import Request
     from regatta.run.services import NodeStatus
+    from regatta.run.standing import Why
     from regatta_protocol.events import Event
-    from regatta_protocol.operations.queue import Submitted
+    from regatta_protocol.operations.queue import Entry, Submitted
 
 
 @dataclass(frozen=True)
@@ -256,6 +257,27 @@ class Cluster:
     def sizes(self, runs: Sequence[catalogue.RunInfo]) -> dict[str, tuple[outputs.NodeOutput, ...]]:
         """Return what each run has left on its nodes, by its id, with its first files."""
         return outputs.sizes(self.remote, runs)
+
+    def queue(self) -> "tuple[Entry, ...]":
+        """Who holds nodes of the cluster, then who waits for some, first in line first."""
+        from regatta.run import queue
+
+        return queue.entries(self.remote)
+
+    def withdraw(self, run: str) -> bool:
+        """Take a run that waits out of the queue; returns whether it was there."""
+        from regatta.run import queue
+
+        return queue.withdraw(self.remote, run)
+
+    def why(self, run: str) -> "Why":
+        """Where each rank of a run stands now, and whom the others wait for; soon, also where hosts are lost.
+
+        `run`: as in `find`. RunError where it has ended.
+        """
+        from regatta.run import standing
+
+        return standing.why(self.remote, run)
 
     def status(self) -> Status:
         """Return what it is and does now: nodes (those that do not answer say why), services, runs."""

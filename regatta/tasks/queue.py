@@ -4,9 +4,8 @@ import time
 
 from invoke.context import Context
 
-from regatta.hosts import inventories
-from regatta.hosts.remote import Remote
 from regatta.tasks.common import JSON_HELP, task
+from regatta.tasks.launching import opened
 from regatta.terminal.table import print_table
 from regatta.text import owner
 
@@ -28,15 +27,15 @@ def queue(c: Context, inventory: str | None = None, json: bool = False) -> None:
     from regatta.bench.estimate import span
     from regatta.run import queue as queued
 
-    remote = Remote(inventories.load(inventory))
-    found = queued.entries(remote)
+    with opened(inventory) as cluster:
+        found = cluster.queue()
     if json:
         from regatta.tasks import shown
 
-        shown.say(shown.queue(remote.cluster.name, found))
+        shown.say(shown.queue(cluster.name, found))
         return
     if not found:
-        print(f"no run holds nodes of {remote.cluster.name}, and none waits")
+        print(f"no run holds nodes of {cluster.name}, and none waits")
         return
     rows = []
     for one in found:

@@ -327,9 +327,8 @@ def attach(c: Context, run: str, inventory: str | None = None) -> None:
 @task(positional=["run"], help={"run": RUN_HELP, "json": JSON_HELP})
 def why(c: Context, run: str, inventory: str | None = None, json: bool = False) -> None:
     """Say where each rank of a run stands now, and which rank the others wait for. It stops nothing."""
-    from regatta.run import standing
-
-    found = standing.why(Remote(inventories.load(inventory)), run)
+    with opened(inventory) as cluster:
+        found = cluster.why(run)
     if json:
         from regatta.tasks import shown
 
@@ -342,16 +341,15 @@ def why(c: Context, run: str, inventory: str | None = None, json: bool = False) 
 @task(positional=["run"], help={"run": RUN_HELP, "yes": "another person's run, too, without asking (also CONFIRM=yes)"})
 def cancel(c: Context, run: str, inventory: str | None = None, yes: bool = False) -> None:
     """End a run on all its nodes, with everything that it started, or take one that waits out of the queue."""
-    from regatta.run import queue
-
     with opened(inventory) as cluster:
         try:
             found = cluster.find(run)
         except RunError:
-            if not (waiting := queue.waits(cluster.remote, run)):
+            waiting = next((one for one in cluster.queue() if one.run == run and not one.holds), None)
+            if waiting is None:
                 raise
             _agreed(run, waiting.owner if waiting.others else "", yes)
-            queue.withdraw(cluster.remote, run)
+            cluster.withdraw(run)
             print(f"{run}: taken out of the queue")
             return
         _agreed(found.id, found.info.owner if found.info.others else "", yes)

@@ -9,7 +9,8 @@ class Place(TypedDict, total=False):
     `user`: the account of runs; None on this machine alone. `by`: whose the request is. `gate`: which version of the
     gate a member's controller knows: all else is then what provisioning has written there, `member`: the account that
     has called, `limits`: those that its runs have at most; of a member whose runs have an account of their own,
-    `account`: that one, `ports`: the first and the last of theirs.
+    `account`: that one, `ports`: the first and the last of theirs. `job`: of a run without a controller, the token of
+    the request that has put it into the queue.
     """
 
     root: str
@@ -23,3 +24,4 @@ class Place(TypedDict, total=False):
     limits: Dict[str, Any]
     account: str
     ports: List[int]
+    job: str

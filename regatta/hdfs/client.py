@@ -18,6 +18,7 @@ from regatta.errors import DataError, RemoteError, UsageError
 from regatta.hosts import sources
 from regatta.hosts.remote import Remote, explain
 from regatta.program import about_hosts, retold
+from regatta_protocol import sent
 
 CONF_DIR = "/etc/regatta/hadoop"
 LARGEST = 16 << 20
@@ -90,7 +91,7 @@ class Exchange:
         node = self._node = remote.cluster.head
         request = json.dumps({"op": op, "args": {"url": url, **args}})
         serve = f"import json\nfrom workloads.common.storage import serve\nserve.main(**json.loads({request!r}))\n"
-        payload = sources.program(_sources(), serve)
+        payload = sent.program(_sources(), serve)
         words = ["env", f"HADOOP_CONF_DIR={CONF_DIR}", node.python, "-Iuc", sources.BOOT, str(len(payload))]
         remote_command, first = remote.as_root(node, words, ["-H", "-u", "regatta"])
         self._process = subprocess.Popen(

@@ -27,6 +27,7 @@ from regatta.hosts import hostkeys, logins, openssh, passphrases, sources, sshco
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
 from regatta.program import about_hosts
+from regatta_protocol import sent
 from regatta_protocol.operations.hosts import GATE
 from regatta_protocol.operations.operation import Answer, Line, Operation, Telling
 from regatta_protocol.place import Place
@@ -55,7 +56,7 @@ class Remote:
     ) -> None:
         """`accept_new` and `alone`: see `sshconfig.render`; `options` are more of ssh's."""
         self.cluster, self._options = cluster, options
-        self._payload = sources.program(sources.of_requests(), "from regatta.node import main\nmain.main(requests)\n")
+        self._payload = sent.program(sources.of_requests(), "from regatta.node import main\nmain.main(requests)\n")
         self._idle: dict[str, Channel] = {}
         self._allowed: set[str] = set()
         self._config: Path | None = None

@@ -1,13 +1,11 @@
 """Python source sent to a process on a node, which imports it without a file: nothing is installed there."""
 
-import base64
 import hashlib
 import json
-import zlib
-from collections.abc import Mapping
 from importlib import resources
 
 from regatta import paths
+from regatta_protocol import sent
 
 _ELSEWHERE = {"__init__", "aptcache", "aptrelay", "sitecustomize_rank", "metrics", "siteproxy"}
 _ELSEWHERE |= {"imports", "meeting", "spawn_guard", "events", "cards", "notebook", "place"}
@@ -21,34 +19,6 @@ NODE, FRAMEWORKS, PROTOCOL = "regatta.node", "regatta.frameworks", "regatta_prot
 OPERATIONS = f"{PROTOCOL}.operations"
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 """The program of the process, with the length of the program that it is sent first."""
-QUICK = 3
-"""The level of zlib: each start of a command takes half the time of the usual 6, and sends a tenth more bytes."""
-_LOADER = """
-import base64, json, sys, zlib
-from importlib.machinery import ModuleSpec
-class Sent:
-    sources = json.loads(zlib.decompress(base64.b64decode({sources!r})))
-    def find_spec(self, name, path=None, target=None):
-        if name in self.sources:
-            return ModuleSpec(name, self, is_package=any(other.startswith(name + ".") for other in self.sources))
-    def create_module(self, spec):
-        pass
-    def get_source(self, name):
-        return self.sources[name]
-    def exec_module(self, module):
-        exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
-sys.meta_path.insert(0, Sent())
-"""
-
-
-def program(sources: Mapping[str, str], then: str) -> bytes:
-    """A program that can import `sources`, modules by their full name, and does `then`; it compiles what it uses.
-
-    A package that is not among them is empty.
-    """
-    packages = {name.rsplit(".", depth)[0] for name in sources for depth in range(1, name.count(".") + 1)}
-    whole = json.dumps({**dict.fromkeys(sorted(packages), ""), **sources})
-    return (_LOADER.format(sources=base64.b64encode(zlib.compress(whole.encode(), QUICK)).decode()) + then).encode()
 
 
 def of_requests() -> dict[str, str]:
@@ -77,7 +47,7 @@ def identity() -> str:
 def gate() -> str:
     """The program that hosts keep for members, see `regatta.node.gate`."""
     then = f"from regatta.node import gate\ngate.main({identity()!r})\n"
-    return "#!/usr/bin/python3 -IS\n" + program(of_gate(), then).decode()
+    return "#!/usr/bin/python3 -IS\n" + sent.program(of_gate(), then).decode()
 
 
 def supervisor_files() -> dict[str, str]:

@@ -11,9 +11,10 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, List, Sequence, cast
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, cast
 
-from regatta.node import holder, rundirs, runs
+from regatta.node import holder, notes, rundirs, runs
+from regatta.node.problem import Problem
 from regatta.node.queue import OWNER
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.queue import Carried
@@ -30,11 +31,12 @@ class _Ended(BaseException):
     """Slurm ends the task: another node's part has failed, or the run was cancelled."""
 
 
-def main(what: str, asked: str) -> None:
+def main(what: str, asked: str, member: str) -> None:
     """Do this node's part of `asked`: `run` it to its end, `finish` what is left of it then, or `stop` it.
 
-    `follow` is `run` for a part that works already, as Slurm has lost its state. A member of a service has no process
-    to wait for: the driver's end is the run's.
+    `member`: who has no sudo, so that the part has to keep to the rules of the gate. `follow` is `run` for a part that
+    works already, as Slurm has lost its state. A member of a service has no process to wait for: the driver's end is
+    the run's.
     """
     said = decode(Carried, json.loads(asked))
     own, listed = os.environ["SLURMD_NODENAME"], os.environ["SLURM_JOB_NODELIST"]
@@ -48,28 +50,65 @@ def main(what: str, asked: str) -> None:
         sys.exit(1)
     if start is None:
         return
-    place, run = cast("Place", {**said.nodes[own].place, "by": os.environ.get(OWNER)}), start.spec.id
-    if what == "stop":
-        _stop(place, run, "the run ended on another node")
-        return
-    if what == "finish":
-        runs.finish(place, run, State.SUCCEEDED, 0)
-        return
+    run = start.spec.id
+    try:
+        place = _place(said, own, member)
+        if what in ("run", "follow"):
+            _work(place, start, begun=what == "follow")
+        elif _begun(place, run) and what == "stop":
+            runs.stop(place, run, "the run ended on another node")
+        elif _begun(place, run):
+            runs.finish(place, run, State.SUCCEEDED, 0)
+    except Exception as error:  # the journal is the only place for it
+        _log(f"{run}: {error}")
+        sys.exit(1)
+
+
+def _place(said: Carried, own: str, member: str) -> Place:
+    """What is known of this host; for a member's run it knows that itself."""
+    told: Dict[str, Any] = {**said.nodes[own].place, "by": os.environ.get(OWNER)}
+    if member:
+        from regatta.node import gate  # only members' programs have it
+
+        told = {**gate.place_of(member)}
+    return cast("Place", {**told, "job": said.token})
+
+
+def _begun(place: Place, run: str) -> bool:
+    """Whether the run is the job's, and not another one of its name that only this host has."""
+    return rundirs.there(place, run) and (notes.read(place, run) or {}).get("job") == place["job"]
+
+
+def _work(place: Place, start: StartRun, *, begun: bool) -> None:
+    """Start the part, unless it has begun, and wait for its end."""
+    run = start.spec.id
     signal.signal(signal.SIGTERM, _end)
     try:
-        if what != "follow":
-            runs.start(place, start.spec, start.hidden)
+        if not begun:
+            asked = _checked(place, start) if place.get("member") else start
+            runs.start(place, asked.spec, asked.hidden)
         if start.spec.mode is Mode.MEMBER:
             return
         while rundirs.state(place, run) is State.RUNNING:
             time.sleep(POLL_SECONDS)
         sys.exit(0 if rundirs.state(place, run) is State.SUCCEEDED else 1)
     except _Ended:
-        _stop(place, run, "the run ended on another node, or was cancelled in the queue")
-    except Exception as error:  # the journal is the only place for it
+        reason = "the run ended on another node, or was cancelled in the queue"
+    except Exception as error:
         _log(f"{run}: {error}")
-        _stop(place, run, str(error))
+        reason = str(error)
+    if _begun(place, run):
+        runs.stop(place, run, reason)
     sys.exit(1)
+
+
+def _checked(place: Place, start: StartRun) -> StartRun:
+    """The part as a member may have it. Problem for any other."""
+    from regatta.node import members
+
+    if start.spec.id != os.environ["SLURM_JOB_NAME"]:
+        raise Problem(f"it is not the run that {place['member']} has queued")
+    return cast("StartRun", members.rule("run.start").checked(place, start))
 
 
 def _cpus(own: str) -> List[int]:
@@ -93,7 +132,7 @@ def part(said: Carried, granted: Sequence[str], own: str, cpus: Sequence[int] = 
     for number, name in enumerate(names):
         stands = f"{said.token}-{number}"
         text = text.replace(f"{stands}-name", name)
-        text = text.replace(f"{stands}-address", nodes[name].place["cluster_address"])
+        text = text.replace(f"{stands}-address", nodes[name].address)
     found = json.loads(text)
     found["spec"]["files"] = said.files[found["spec"]["files"]]
     found["spec"]["record"]["facts"] = nodes[own].facts
@@ -105,11 +144,6 @@ def part(said: Carried, granted: Sequence[str], own: str, cpus: Sequence[int] = 
 
 def _log(text: str) -> None:
     subprocess.run(["logger", "--tag=regatta-queue", text], check=False)
-
-
-def _stop(place: Place, run: str, reason: str) -> None:
-    if rundirs.there(place, run):
-        runs.stop(place, run, reason)
 
 
 def _end(*_: object) -> None:

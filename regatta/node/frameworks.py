@@ -1,8 +1,8 @@
 """The frameworks' code on a node: functions of `regatta/frameworks/<name>/node/`, found by their names.
 
 A framework that has a service here has a module `service` there: `join` gives the variables by which a driver finds it,
-and what the node notes of that; its `daemons`; `end` what a run has left in it. Its `metrics`
-are what the service tells of itself.
+and what the node notes of that; its `daemons`; `end` what a run has left in it; `MEMBERS`: see `for_members`.
+Its `metrics` are what the service tells of itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import glob
 import importlib
 import os
-from typing import TYPE_CHECKING, Any, Dict, List
+import re
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 _PACKAGE = "regatta.frameworks"
 
 
-def call(place: Place, function: str) -> Any:
-    """Return what a function says, named as `framework.module.function`."""
+def call(place: Place, function: str, words: Sequence[str] = ()) -> Any:
+    """Return what a function says to these words, named as `framework.module.function`."""
     framework, module, name = function.split(".")
-    return getattr(importlib.import_module(f"{_PACKAGE}.{framework}.node.{module}"), name)(place)
+    return getattr(importlib.import_module(f"{_PACKAGE}.{framework}.node.{module}"), name)(place, *words)
 
 
 def answers(place: Place, asks: Dict[str, str]) -> Dict[str, Any]:
@@ -32,6 +33,16 @@ def answers(place: Place, asks: Dict[str, str]) -> Dict[str, Any]:
 def service(framework: str) -> Any:
     """The module of a framework's service on this node."""
     return importlib.import_module(f"{_PACKAGE}.{framework}.node.service")
+
+
+def for_members(framework: str) -> Sequence[str]:
+    """The functions of a framework that people without sudo may ask; none where they have no runs of its service."""
+    if not re.fullmatch("[a-z]{1,40}", framework):
+        return ()
+    try:
+        return tuple(getattr(service(framework), "MEMBERS", ()))
+    except ImportError:
+        return ()
 
 
 def metrics() -> List[Any]:

@@ -61,6 +61,11 @@ def _place(theirs: Any, account: str, identity: str) -> Place:
             f"its gate for members is of Regatta {identity}, and you have {theirs or 'another'}: use the same version, "
             "or ask who has sudo to run 'regatta provision' with yours"
         )
+    return place_of(account)
+
+
+def place_of(account: str) -> Place:
+    """Where things are on this host for a member, as provisioning has written it. Problem where it has no such."""
     with open(PLACE) as file:
         told = json.load(file)
     separate = told.pop("separate", None)

@@ -70,7 +70,6 @@ OPERATIONS = {
     "env.look": ("layers.LookAtEnvironments", "environments.look"),
     "env.switch": ("layers.SwitchEnvironment", "environments.switch"),
     "sample": ("hosts.Sample", "sample.follow"),
-    "secret": ("hosts.AskSecret", "secret.read"),
     "cluster.member": ("hosts.AskMember", "definition.member"),
     "cluster.keep": ("hosts.KeepDefinition", "definition.keep"),
     "monitoring.state": ("services.AskMonitoring", "monitoring.state"),

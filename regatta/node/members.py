@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NamedTuple, Sequence
 
-from regatta.node import cgroup, manifest, notes, outputs, queue, rights, rundirs, staging, supervisor
+from regatta.node import cgroup, frameworks, manifest, notes, outputs, queue, rights, rundirs, staging, supervisor
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.hosts import AskMember, Definition, Member
 from regatta_protocol.operations.launch import Inspect, Inspected
 from regatta_protocol.operations.outputs import AskLeft, AskSizes, AskSums, Sending
-from regatta_protocol.operations.queue import HoldNodes, Withdraw
+from regatta_protocol.operations.queue import HoldNodes, Notify, SubmitRun, Withdraw
 from regatta_protocol.operations.releases import Abandon, BeginRelease, CommitRelease
 from regatta_protocol.operations.runs import StartRun
+from regatta_protocol.operations.services import AskStatus, CallFramework
 from regatta_protocol.operations.transfers import CommitFile
 from regatta_protocol.run import Limits, Spec
 from regatta_protocol.states import Mode
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 PORTS = (1024, 65535)
-MOST_PORTS, MOST_NODES, MOST_FILES = 64, 4096, 4096
+MOST_PORTS, MOST_NODES, MOST_FILES, MOST_URLS = 64, 4096, 4096, 16
 MOST_LOG_BYTES = 256_000_000
 MOST_SECONDS = 10 * 366 * 86400.0
 MOST_NICE = 10_000
@@ -42,11 +43,14 @@ SEPARATE = {"torch", "single", "multiprocessing", "processes", "joblib-loky", "d
 _FLAGS = re.compile(r"-[LtIRv]{1,5}e[0-9.]{1,8}[A-Za-z]{0,20}\Z")
 """Of an rsync that receives files and their times, behind `e` what it can."""
 _WITHOUT_SUDO = "you are a member of this cluster without sudo, and "
+_NOT_OWN = "no run '{}' of {} on this node: others' are for who has sudo"
+_SERVICES = "Spark and HDFS take any work as one account, as does Ray where members' runs are apart: these need sudo"
 _APART = "cannot keep members' runs apart (members_separate): it listens where all runs reach it"
 _RELEASE = re.compile(r"[0-9a-f]{16}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _WORD = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
+_UNIT = re.compile(r"[a-z][a-z0-9@.-]{0,100}\Z")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{0,100}\Z")
 
 
@@ -86,7 +90,7 @@ def _owns(place: Place, run: str) -> bool:
 
 def _own(place: Place, asked: Any) -> Any:
     if not _owns(place, asked.run):
-        raise Problem(f"no run '{asked.run}' of {place['by']} on this node: others' are for who has sudo")
+        raise Problem(_NOT_OWN.format(asked.run, place["by"]))
     return asked
 
 
@@ -116,8 +120,8 @@ def _inspect(place: Place, asked: Inspect) -> Inspect:
     ports = asked.ports
     _must(not ports or (len(ports) == 2 and PORTS[0] <= ports[0] <= ports[1] <= PORTS[1]), f"the ports {ports}")
     _must(0 < asked.free <= MOST_PORTS, f"{asked.free} ports")
-    if asked.asks:
-        raise Problem(_WITHOUT_SUDO + REFUSED["framework.call"])
+    for function in asked.asks.values():
+        _may_ask(function)
     _must(all(map(_PACKAGE.match, asked.apt)), f"the packages {asked.apt}")
     return asked.changed(patch=None, hint=None, ports=_own_ports(place, ports))
 
@@ -171,18 +175,51 @@ def _commit_file(place: Place, asked: CommitFile) -> CommitFile:
 def _start(place: Place, asked: StartRun) -> StartRun:
     """A field without a rule has to be as by default."""
     spec = asked.spec
-    if place.get("account") and spec.framework not in SEPARATE:
-        raise Problem(
-            f"{_WITHOUT_SUDO}{spec.framework} {_APART}: {', '.join(sorted(SEPARATE))} can. Nothing was changed"
-        )
+    _may_start(place, spec.framework, spec.service)
     for name, field in fields(Spec).items():
         value = getattr(spec, name)
         allowed = SPEC.get(name, lambda place, spec, value, default=field.default: value == default)
-        if name == "service" and value is not None:
-            raise Problem(_WITHOUT_SUDO + REFUSED["framework.call"])
         if name == "limits" and not _limited(place, spec, value):
             raise Problem("a member may not have a run with limits above this host's: 'regatta pull' brings its limits")
         _must(allowed(place, spec, value), f"a run with {name} {str(value)[:80]!r}")
+    return asked
+
+
+def _may_start(place: Place, framework: str, service: str | None) -> None:
+    """Problem where a member has no runs of this framework."""
+    if place.get("account") and framework not in SEPARATE:
+        raise Problem(f"{_WITHOUT_SUDO}{framework} {_APART}: {', '.join(sorted(SEPARATE))} can. Nothing was changed")
+    if service is not None and not frameworks.for_members(service):
+        raise Problem(_WITHOUT_SUDO + _SERVICES)
+
+
+def _may_ask(function: str) -> None:
+    """Problem for a function of a framework that members have not."""
+    framework, _, name = function.partition(".")
+    if name not in frameworks.for_members(framework):
+        raise Problem(_WITHOUT_SUDO + _SERVICES)
+
+
+def _call(place: Place, asked: CallFramework) -> CallFramework:
+    _may_ask(asked.function)
+    for run in asked.words:
+        if not _owns(place, run):
+            raise Problem(_NOT_OWN.format(run, place["by"]))
+    return asked
+
+
+def _called(place: Place, answer: Any) -> Any:
+    """Of lists that have something of runs only that of own ones."""
+    if isinstance(answer, list):
+        return [one for one in answer if not isinstance(one, dict) or _owns(place, str(one.get("run", "")))]
+    return answer
+
+
+def _status(place: Place, asked: AskStatus) -> AskStatus:
+    _must(all(map(_UNIT.match, asked.units)), f"the units {asked.units}")
+    _must(all(map(_PACKAGE.match, asked.versions)), f"the packages {asked.versions}")
+    for function in asked.asks.values():
+        _may_ask(function)
     return asked
 
 
@@ -215,16 +252,17 @@ def _any(place: Place, spec: Spec, value: Any) -> bool:
 
 SPEC: Dict[str, Callable[[Place, Spec, Any], bool]] = {
     "id": lambda place, spec, value: bool(_WORD.match(value)),
-    "mode": lambda place, spec, value: value is Mode.UNIT,
+    "mode": lambda place, spec, value: value is Mode.UNIT or (value is Mode.MEMBER and spec.service is not None),
     "framework": lambda place, spec, value: bool(_WORD.match(value)),
     "release": lambda place, spec, value: bool(_RELEASE.match(value)),
     "env": _any,
-    "ranks": lambda place, spec, value: 0 < len(value) <= MOST_NODES,
+    "ranks": lambda place, spec, value: (spec.mode is not Mode.MEMBER) <= len(value) <= MOST_NODES,
     "plan": lambda place, spec, value: len(value.ports) <= MOST_PORTS,
     "limits": _limited,
     "files": lambda place, spec, value: len(value) <= MOST_FILES and all(map(_inside, value)),
     "cwd": _within_work,
     "folder": lambda place, spec, value: value == "" or _inside(value),
+    "service": _any,
     "time_limit": lambda place, spec, value: value is None or 0 < value <= MOST_SECONDS,
     "layer": _word_or_none,
     "temporary": lambda place, spec, value: value is None or bool(supervisor.TEMPORARY.match(value)),
@@ -277,15 +315,40 @@ def _sizes(place: Place, asked: AskSizes) -> AskSizes:
 
 
 def _hold(place: Place, asked: HoldNodes) -> HoldNodes:
-    _must(bool(_WORD.match(asked.run)), f"a run named {asked.run!r}")
-    _must(0 < asked.wanted <= MOST_NODES and all(map(_HOST.match, asked.only)), f"the nodes {asked.only}")
-    _must(asked.seconds is None or 0 < asked.seconds <= MOST_SECONDS, f"{asked.seconds} s")
-    _must(abs(asked.nice) <= MOST_NICE, f"the priority {asked.nice}")
-    counts = (asked.ranks, asked.cores or 0, (asked.memory or 0) >> 10, asked.gpus)
-    _must(all(0 <= one <= 1 << 20 for one in counts), f"{counts} ranks, cores, GiB and GPUs")
+    _queued(asked, asked.only)
+    _must(0 <= asked.gpus <= MOST_NODES, f"{asked.gpus} GPUs")
     if any(one.run == asked.run and one.others for one in queue.listing(place).entries):
         raise Problem(f"a run named '{asked.run}' is in the queue: choose another name")
     return asked
+
+
+def _queued(asked: HoldNodes | SubmitRun, nodes: Iterable[str]) -> None:
+    _must(bool(_WORD.match(asked.run)), f"a run named {asked.run!r}")
+    _must(0 < asked.wanted <= MOST_NODES and all(map(_HOST.match, nodes)), f"the nodes {nodes}")
+    _must(asked.seconds is None or 0 < asked.seconds <= MOST_SECONDS, f"{asked.seconds} s")
+    _must(abs(asked.nice) <= MOST_NICE, f"the priority {asked.nice}")
+    counts = (asked.ranks, asked.cores or 0, (asked.memory or 0) >> 10)
+    _must(all(0 <= one <= 1 << 20 for one in counts), f"{counts} ranks, cores and GiB")
+
+
+def _submit(place: Place, asked: SubmitRun) -> SubmitRun:
+    """Each node checks its part by all rules, with its own limits, when it starts it (`regatta.node.detached`)."""
+    carried = asked.carried
+    _queued(asked, carried.nodes)
+    _must(asked.after is None or asked.after > 0, f"the job {asked.after}")
+    _must(asked.notify is None or _told(asked.notify), "--notify but to http:// and https://")
+    specs = [part["spec"] for parts in carried.forms.values() for part in parts if part is not None]
+    _must(bool(specs) and all(one.get("id") == asked.run for one in specs), "a run of another name than the job's")
+    for one in specs:
+        _may_start(place, str(one.get("framework")), one.get("service"))
+    nodes = {name: one.changed(place={}) for name, one in carried.nodes.items()}
+    return asked.changed(carried=carried.changed(nodes=nodes))
+
+
+def _told(notify: Notify) -> bool:
+    from regatta.node.notify import web  # urllib takes long to load, and no other request needs it
+
+    return len(notify.urls) <= MOST_URLS and all(map(web, notify.urls)) and bool(_HOST.match(notify.cluster))
 
 
 def _withdraw(place: Place, asked: Withdraw) -> Withdraw:
@@ -315,6 +378,7 @@ RULES: Dict[str, Rule] = {
     "release.begin": Rule(_begin_release),
     "release.commit": Rule(_commit_release),
     "release.abandon": Rule(_abandon),
+    "framework.call": Rule(_call, _called),
     "layer.base": Rule(),
     "data.begin": Rule(),
     "data.commit": Rule(_commit_file),
@@ -330,15 +394,15 @@ RULES: Dict[str, Rule] = {
     "run.sizes": Rule(_sizes),
     "run.sums": Rule(_sums),
     "run.list": Rule(),
+    "status": Rule(_status),
     "queue.hold": Rule(_hold),
     "queue.list": Rule(),
+    "queue.submit": Rule(_submit),
     "queue.withdraw": Rule(_withdraw),
 }
 REFUSED = {
-    "framework.call": "Ray, Spark and HDFS take any work as one account: runs on them need sudo",
     "layer.begin": "packages that the nodes' environment lacks have to be brought once by who has sudo: ask them to "
     "start this run",
-    "queue.submit": "--detach needs sudo for now: leave it out",
     "debian.install": "Debian packages are installed by who has sudo: ask them to start this run once",
     "release.fetch": "hosts that are reached over a relay take runs only from who has sudo",
     "data.fetch": "hosts that are reached over a relay take runs only from who has sudo",

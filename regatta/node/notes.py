@@ -58,7 +58,13 @@ def at_end(place: Place, run: str, unsaid: str) -> str:
 def starting(place: Place, run: str, spec: Spec, joined: Dict[str, Any] | None) -> Iterator[None]:
     """Note a run that is being started; it counts as starting until the end of the block, or of this process."""
     remove(place, run)
-    told = {"joined": joined, "started": time.time(), "by": (spec.record or {}).get("by"), "owner": place.get("by")}
+    told = {
+        "joined": joined,
+        "started": time.time(),
+        "by": (spec.record or {}).get("by"),
+        "owner": place.get("by"),
+        "job": place.get("job"),
+    }
     note = {**{name: encode(getattr(spec, name)) for name in KEPT}, **told}
     with open(os.open(path(place, run), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -12,9 +12,9 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, List, Sequence, Tuple
 
-from regatta.node import holder, rundirs, turns
+from regatta.node import batch, holder, rundirs, turns
 from regatta.node.problem import Problem
-from regatta_protocol.operations.queue import Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
+from regatta_protocol.operations.queue import Carried, Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
@@ -199,9 +199,9 @@ def placed(own: Sequence[Entry], nice: int) -> Tuple[int, Dict[int, int]]:
 def submit(  # noqa: PLR0913 (the keys of one request)
     place: Place,
     run: str,
-    script: str,
+    carried: Carried,
     wanted: int,
-    nodes: Sequence[str],
+    driver: bool = False,
     fixed: bool = False,
     seconds: float | None = None,
     after: int | None = None,
@@ -211,12 +211,13 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     ranks: int = 0,
     cores: int | None = None,
 ) -> Submitted:
-    """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
+    """Put a run into the queue, whose job starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     if not there(place):
         raise Problem("this cluster has no Slurm any more: set slurm_enabled: true, or leave --detach out")
     ahead = _entries()
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
+    nodes = tuple(carried.nodes)
     only = nodes if fixed else ()
     words = [*_share(f"--ntasks-per-node={ranks}", cores), *_limits(seconds, memory), *_BATCH]
     words += _words(_DETACHED, run, place.get("by") or "", wanted, only, nice, nodes)
@@ -224,7 +225,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
         words.append(f"--dependency=afterok:{after}")
     if notify is not None:
         words += _told(run, place.get("by") or "", notify)
-    first, _, rest = script.partition("\n")
+    first, _, rest = batch.script(carried, place.get("member", ""), driver=driver).partition("\n")
     rest = f"export {OWNER}={shlex.quote(_plain(place.get('by') or ''))}\n{rest}"
     about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
     whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])

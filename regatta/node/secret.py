@@ -7,19 +7,13 @@ import re
 import stat
 from typing import TYPE_CHECKING, Dict, Sequence
 
-from regatta_protocol.operations.hosts import SecretText, Token
+from regatta_protocol.operations.hosts import Token
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
 
 KEYS = {"cluster_key": "{state}/.ssh/id_ed25519", "mesh_key": "/etc/regatta/mesh/id_ed25519"}
 _MOST_BYTES = 1 << 16
-
-
-def read(place: Place, name: str) -> SecretText:
-    """A secret of the cluster."""
-    with open(os.path.join("/etc/regatta", os.path.basename(name))) as file:
-        return SecretText(file.read().strip())
 
 
 def held(place: Place, keys: Sequence[str], tokens: Sequence[Token]) -> Dict[str, str]:

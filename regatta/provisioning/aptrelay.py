@@ -12,6 +12,7 @@ from pathlib import Path
 from regatta.hosts import openssh, routes, sources
 from regatta.hosts.cluster import Cluster, Node
 from regatta.node import aptcache
+from regatta_protocol import sent
 
 PORT = 28143
 UPSTREAM = 28144
@@ -78,7 +79,7 @@ def program(relay: Node, served: list[Node], secret: str, port: int = PORT, upst
     wanted = {"address": relay.cluster_address, "port": port, "members": members}
     wanted |= {"upstream": upstream, "secret": secret}
     serve = f"from regatta.node import aptrelay\naptrelay.main(**json.loads({json.dumps(wanted)!r}))\n"
-    return sources.program(modules, f"import json\n{serve}")
+    return sent.program(modules, f"import json\n{serve}")
 
 
 def _bracketed(address: str) -> str:

@@ -1,10 +1,7 @@
 """A run without a controller: the job that starts it on the nodes that it is given, whichever these are."""
 
-import base64
 import itertools
-import json
 import secrets
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +10,6 @@ from typing import Any
 from regatta.errors import UsageError
 from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan, Rank
-from regatta.hosts import sources
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import RunOptions
@@ -23,24 +19,6 @@ from regatta_protocol.operations.queue import Candidate, Carried, Notify, Submit
 
 MOST_FORMS = 40
 """Ways of placing a run that its job carries: with more kinds of hosts than that the nodes are chosen at once."""
-SCRIPT = """#!/bin/sh
-# A run of Regatta: starts its part on each node, and ends all of them where one has failed.
-# Its steps are one a node, whatever the job asked for.
-unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_CPUS_PER_TASK
-each() {
-    echo PROGRAM | srun --overlap --quiet "$@"
-}
-python="import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.stdin.read())))"
-each --ntasks-per-node=1 --kill-on-bad-exit=1 /usr/bin/python3 -ISc "$python" run &&FINISH exit 0
-for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-    each --nodes=1 --ntasks=1 --nodelist="$node" /usr/bin/python3 -ISc "$python" stop &
-done
-wait
-exit 1
-"""
-"""Slurm's batch script of a run without a controller."""
-FINISH = ' each --ntasks-per-node=1 /usr/bin/python3 -ISc "$python" finish &&'
-"""The part of it that ends what a service of the cluster has of a run."""
 
 Facts = Mapping[str, Mapping[str, Any]]
 
@@ -64,12 +42,8 @@ def request(
         raise UsageError("--cores with --detach: the nodes are of too many kinds, or chosen already: leave one out")
     places = {name: dict(remote.place(remote.cluster.node(name))) for name in asked.nodes}
     asked = asked.changed(nodes={name: one.changed(place=places[name]) for name, one in asked.nodes.items()})
-    then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(encode(asked))!r})\n"
-    program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
-    script = SCRIPT.replace("PROGRAM", program).replace("FINISH", FINISH if framework.driver else "")
-    names, count = tuple(asked.nodes), len(nodes)
     own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said), most_ranks(plan), said.cores)
-    return SubmitRun(plan.run, script, count, names, fixed, said.time_limit, after, *own)
+    return SubmitRun(plan.run, asked, len(nodes), framework.driver, fixed, said.time_limit, after, *own)
 
 
 def most_ranks(plan: Plan) -> int:
@@ -105,7 +79,7 @@ def carried(
         ",".join(map(str, form)): tuple(_part(part, files) for part in _parts(cluster, on, made, about))
         for form, (on, made) in placed.items()
     }
-    own = {name: Candidate(kind, dict(facts[name])) for name, kind in kinds.items()}
+    own = {name: Candidate(kind, cluster.node(name).cluster_address, dict(facts[name])) for name, kind in kinds.items()}
     return Carried(token, own, forms, tuple(files), plan.options.cores is not None), fixed
 
 

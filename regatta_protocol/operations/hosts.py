@@ -58,19 +58,6 @@ class Token(Value):
     line: str = ""
 
 
-class SecretText(Value):
-    """A secret."""
-
-    value: str
-
-
-class AskSecret(Operation[SecretText]):
-    """A secret of the cluster, by the name of its file."""
-
-    op = "secret"
-    name: str
-
-
 class Definition(Value):
     """A cluster as its head keeps it for further controllers: the files of its inventory, the pinned keys of hosts.
 

@@ -80,39 +80,20 @@ class Notify(Value):
     cluster: str
 
 
-class SubmitRun(Operation[Submitted]):
-    """Put a run into the queue that starts, and ends, without a controller; `script`: as Slurm's batch scripts.
+class Candidate(Value):
+    """A node that a run without a controller may be granted: hosts of one `kind` are alike.
 
-    It gets `wanted` whole nodes among `nodes`: `fixed`: only all of these will do. `after`: the number of the job that
-    has to succeed before. `memory`: MiB that each node has for it. `cores`: not whole nodes, but these of each, for
-    that many `ranks`.
+    `place`: empty for a member's run, where the node knows it.
     """
 
-    op = "queue.submit"
-    run: str
-    script: str
-    wanted: int
-    nodes: Tuple[str, ...]
-    fixed: bool = False
-    seconds: Optional[float] = None
-    after: Optional[int] = None
-    nice: int = 0
-    notify: Optional[Notify] = None
-    memory: Optional[int] = None
-    ranks: int = 0
-    cores: Optional[int] = None
-
-
-class Candidate(Value):
-    """A node that a run without a controller may be granted: hosts of one `kind` are alike."""
-
     kind: int
+    address: str
     facts: Dict[str, Any]
     place: Dict[str, Any] = {}
 
 
 class Carried(Value):
-    """What the script of such a run brings to each node.
+    """What the job of such a run brings to each node.
 
     `forms`: by the kinds of the nodes that are granted, with commas between, the request `run.start` of each (None: it
     gets no rank), as JSON. In it `token` with a number replaces names and addresses, and a number the `files`.
@@ -124,6 +105,29 @@ class Carried(Value):
     forms: Dict[str, Tuple[Optional[Dict[str, Any]], ...]]
     files: Tuple[Dict[str, str], ...]
     shares: bool = False
+
+
+class SubmitRun(Operation[Submitted]):
+    """Put a run into the queue that starts, and ends, without a controller.
+
+    It gets `wanted` whole nodes among those of `carried`; `fixed`: only all of these will do. `driver`: its end on one
+    node is its end on all. `after`: the number of the job that has to succeed before. `memory`: MiB that each node has
+    for it. `cores`: not whole nodes, but these of each, for that many `ranks`.
+    """
+
+    op = "queue.submit"
+    run: str
+    carried: Carried
+    wanted: int
+    driver: bool = False
+    fixed: bool = False
+    seconds: Optional[float] = None
+    after: Optional[int] = None
+    nice: int = 0
+    notify: Optional[Notify] = None
+    memory: Optional[int] = None
+    ranks: int = 0
+    cores: Optional[int] = None
 
 
 class Queued(Value):

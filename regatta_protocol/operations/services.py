@@ -84,7 +84,8 @@ class AskPages(Operation[Pages]):
 
 
 class CallFramework(Operation[Any]):
-    """The answer of a framework's function on the node, named as `framework.module.function`."""
+    """The answer of a framework's function on the node, named as `framework.module.function`, to these words."""
 
     op = "framework.call"
     function: str
+    words: Tuple[str, ...] = ()

@@ -6,6 +6,7 @@ import re
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,8 +173,15 @@ def types(person: Person, command: str, *words: str, good: bool = True) -> str:
 
 def runs(person: Person) -> dict[str, str]:
     """Their owners by the names of the runs that a person sees."""
-    said = types(person, "runs", "--json")
-    return {one["run"]: one["owner"] for one in json.loads(said[said.index("{") :])["runs"]}
+    return {one["run"]: one["owner"] for one in _seen(types(person, "runs", "--json"))}
+
+
+def states(person: Person) -> dict[str, str]:
+    return {one["run"]: one["state"] for one in _seen(types(person, "runs", "--json"))}
+
+
+def _seen(said: str) -> list[dict[str, Any]]:
+    return list(json.loads(said[said.index("{\n") :])["runs"])
 
 
 def test_a_copy_has_no_secrets(people: tuple[Person, Person]) -> None:
@@ -223,8 +231,70 @@ def test_members_run_queue_see_and_cancel_their_own(people: tuple[Person, Person
 
 
 def _seen_by_root(lab: LabHandle) -> list[dict[str, Any]]:
-    said = Cluster(lab).fab("runs", "--json").stdout
-    return list(json.loads(said[said.index("{\n") :])["runs"])
+    return _seen(Cluster(lab).fab("runs", "--json").stdout)
+
+
+def ended(person: Person, run: str) -> str:
+    """The state of a run at its end, as the person sees it."""
+    end = time.monotonic() + 60
+    while (state := states(person).get(run, "queued")) in ("queued", "running"):
+        assert time.monotonic() < end, state
+        time.sleep(0.5)
+    return state
+
+
+def test_a_members_run_needs_no_controller(people: tuple[Person, Person]) -> None:
+    ann, bob = people
+    first = ("torchrun", "--detach", "--workers", "2", "--name", "unattended", "job.py", "5")
+    assert "queued" in types(ann, *first)
+    assert "behind unattended" in types(bob, "torchrun", "--detach", "--name", "behind", "job.py", "600")
+    assert "unattended" in types(bob, "cancel", "unattended", "--yes", good=False)
+    assert ended(ann, "unattended") == "succeeded" and "unattended" not in runs(bob)
+    assert "begins 1" in types(ann, "logs", "unattended")
+    assert "unattended: succeeded" in types(ann, "attach", "unattended")
+    assert "2 files" in types(ann, "fetch", "unattended", "--to", "unattended")
+    while states(bob).get("behind") != "running":
+        time.sleep(0.5)
+    assert "cancelled" in types(bob, "cancel", "behind") and ended(bob, "behind") == "cancelled"
+    owners = {one["run"]: one["owner"] for one in _seen_by_root(ann.lab)}
+    assert (owners["unattended"], owners["behind"]) == ("ann", "bob")
+    said = types(ann, "torchrun", "--detach", "--notify", "mailto://a.example", "job.py", "0", good=False)
+    assert "a member may not have --notify but to http:// and https://" in said
+
+
+ON_RAY = """\
+import os, sys, time
+import ray
+ray.init()
+@ray.remote
+class Where:
+    def told(self):
+        return ray.util.get_node_ip_address()
+    def fail(self):
+        os._exit(7)
+kept = [Where.options(scheduling_strategy="SPREAD").remote() for _ in range(2)]
+print("actors on", len(set(ray.get([one.told.remote() for one in kept]))), flush=True)
+if len(sys.argv) > 1:
+    ray.get(kept[0].fail.remote())
+"""
+
+
+def test_members_have_runs_on_the_clusters_ray(people: tuple[Person, Person]) -> None:
+    ann, bob = people
+    (ann.home / "on_ray.py").write_text(ON_RAY)
+    said = types(ann, "rayrun", "--workers", "2", "--name", "on-ray", "on_ray.py")
+    assert "actors on 2" in said and "on-ray: succeeded" in said
+    said = types(ann, "rayrun", "--workers", "2", "--name", "dies", "on_ray.py", "fail", good=False)
+    assert "dies failed" in said and 'Traceback (most recent call last):\n  File "/usr' not in said
+    assert "queued" in types(ann, "rayrun", "--detach", "--workers", "2", "--name", "ray-alone", "on_ray.py")
+    assert ended(ann, "ray-alone") == "succeeded" and "actors on 2" in types(ann, "logs", "ray-alone")
+    assert (
+        "no run 'on-ray' of bob" in asked(bob, "framework.call", function="ray.state.dead", words=["on-ray"])["error"]
+    )
+    assert len(asked(bob, "framework.call", function="ray.state.nodes")["done"]) == 2
+    shown = types(bob, "status")
+    assert "in Ray" in shown and "runs in progress: none" in shown
+    assert all(Cluster(ann.lab).nothing_runs(run) for run in ("on-ray", "dies", "ray-alone"))
 
 
 @pytest.mark.parametrize(
@@ -238,10 +308,8 @@ def _seen_by_root(lab: LabHandle) -> list[dict[str, Any]]:
         ("support-bundle",),
         ("up",),
         ("down",),
-        ("status",),
         ("runs-gc", "--before", "0m", "--yes"),
-        ("rayrun", "job.py", "0"),
-        ("torchrun", "--detach", "--workers", "1", "job.py", "0"),
+        ("hdfs-put", "job.py", "/job.py"),
     ],
     ids=" ".join,
 )
@@ -365,8 +433,16 @@ def test_a_members_runs_have_an_account_of_their_own(separate: tuple[Person, Per
         assert owners == ann.lab.ssh(node, "id -u regatta-ann").stdout.split() * 2
     assert {"apart", "of-before"} <= runs(ann).keys()
     assert "of-before is of before members had accounts" in types(ann, "logs", "of-before", good=False)
+    (ann.home / "on_ray.py").write_text(ON_RAY)
+    assert "ray cannot keep members' runs apart" in types(ann, "rayrun", "--workers", "2", "on_ray.py", good=False)
     kept = types(ann, "torchrun", "--workers", "1", "--keep", "models/", "job.py", "0", good=False)
     assert "leave --keep out" in kept and "members_separate" in kept
+    assert "queued" in types(ann, "torchrun", "--detach", "--workers", "2", "--name", "alone", "job.py", "0")
+    assert ended(ann, "alone") == "succeeded"
+    for node in ann.lab.nodes:
+        assert (
+            ann.lab.ssh(node, "sudo stat -c %U /var/lib/regatta/runs/alone/work/out*").stdout.strip() == "regatta-ann"
+        )
     assert "2 files" in " ".join(Cluster(ann.lab).fab("fetch", "apart", "--to", str(ann.home / "roots")).stdout.split())
     assert "begins" in Cluster(ann.lab).fab("logs", "apart").stdout
 

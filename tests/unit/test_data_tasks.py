@@ -15,6 +15,7 @@ from regatta.hdfs import files as hdfsfiles
 from regatta.hdfs import status
 from regatta.hosts import sources
 from regatta.terminal.meter import Meter, size_text
+from regatta_protocol import sent
 from workloads.common.storage import frames
 
 
@@ -43,7 +44,7 @@ def test_both_sides_mean_the_same_frames() -> None:
 def test_the_sources_that_are_sent_hold_together() -> None:
     for name, text in hdfs._sources().items():
         compile(text, name, "exec")
-    text = sources.program(
+    text = sent.program(
         hdfs._sources(), "import sys\nfrom workloads.common.storage import frames\nprint(*sys.modules)\n"
     )
     command = [sys.executable, "-ISc", sources.BOOT, str(len(text))]

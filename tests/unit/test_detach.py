@@ -27,8 +27,6 @@ def brought(plan: Plan, cores: dict[str, int], *only: str) -> tuple[Carried, boo
     """What the job of a plan brings, and whether it needs certain nodes."""
     facts = {name: {"cores": own, "name": name} for name, own in cores.items()}
     said, fixed = detach.carried(CLUSTER, plan, {"identity": {}}, facts, [CLUSTER.node(name) for name in only])
-    addresses = {name: {"cluster_address": CLUSTER.node(name).cluster_address} for name in said.nodes}
-    said = said.changed(nodes={name: one.changed(place=addresses[name]) for name, one in said.nodes.items()})
     return decode(Carried, json.loads(json.dumps(encode(said)))), fixed
 
 

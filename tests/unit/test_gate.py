@@ -24,6 +24,7 @@ from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
 from regatta_protocol.place import Place
 from regatta_protocol.run import Spec
+from regatta_protocol.sent import program as sendable
 from regatta_protocol.value import fields
 
 MEMBER, OTHER, RUNS, APART = "games", "daemon", "nobody", "sync"
@@ -38,7 +39,7 @@ def program(folder: Path) -> str:
     """The gate, whose files are in a folder."""
     of = f"gate.PLACE = {str(folder / 'gate.json')!r}; layout.NODE = {str(folder / 'node.json')!r}"
     then = f"from regatta.node import gate, layout\n{of}\ngate.main({ME!r})\n"
-    return sources.program(sources.of_gate(), then).decode()
+    return sendable(sources.of_gate(), then).decode()
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,7 @@ def test_each_operation_is_for_members_by_a_rule_or_is_refused() -> None:
 
 
 def test_a_new_field_of_a_run_is_for_members_only_with_a_rule() -> None:
-    assert members.SPEC.keys() == fields(Spec).keys() - {"service"}
+    assert members.SPEC.keys() == fields(Spec).keys()
 
 
 def test_what_sudo_may_start_is_the_gate_that_is_installed() -> None:
@@ -214,7 +215,8 @@ def test_only_runs_of_the_member_are_shown_and_touched(ask: Ask, folder: Path) -
         {"mode": "session"},
         {"mode": "member"},
         {"release": ""},
-        {"service": "ray"},
+        {"service": "spark"},
+        {"service": "../ray"},
         {"files": {"../log": ""}},
         {"files": {"/etc/passwd": ""}},
         {"files": {"a/../../b": ""}},
@@ -240,12 +242,80 @@ def test_only_runs_of_the_member_are_shown_and_touched(ask: Ask, folder: Path) -
 )
 def test_a_run_that_reaches_beyond_its_folder_or_unit_is_refused(ask: Ask, folder: Path, wrong: dict[str, Any]) -> None:
     said = ask("run.start", spec(folder, **wrong))["error"]
-    assert "a member may not have a run with " in said or "runs on them need sudo" in said
+    assert "a member may not have a run with " in said or ": these need sudo" in said
 
 
 @needs_root
 def test_a_usual_run_passes_the_rules(ask: Ask, folder: Path) -> None:
     assert f"release {RELEASE} is not on this node" in ask("run.start", spec(folder))["error"]
+
+
+def queued(**more: Any) -> dict[str, Any]:
+    """The arguments of a run without a controller, with a part of its one node."""
+    part = {"spec": {"id": "new", "mode": "unit", "framework": "torch", "release": RELEASE, "files": 0}}
+    nodes = {"n1": {"kind": 0, "address": "10.0.0.1", "facts": {}, "place": {"user": "root", "state": "/tmp"}}}
+    carried = {"token": "0", "nodes": nodes, "forms": {"0": [part]}, "files": [{}]}
+    given = {**carried, **more.pop("carried", {})}
+    part["spec"].update(more.pop("spec", {}))
+    return {"run": "new", "wanted": 1, "carried": given, **more}
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"run": "../new"},
+        {"run": "other"},
+        {"wanted": 0},
+        {"after": -1},
+        {"nice": 1 << 20},
+        {"cores": -1},
+        {"seconds": -1.0},
+        {"notify": {"urls": ["mailto://a.example"], "cluster": "one"}},
+        {"notify": {"urls": ["https://a.example"], "cluster": "a\nb"}},
+        {"carried": {"nodes": {"n1;id": {"kind": 0, "address": "", "facts": {}}}}},
+        {"carried": {"forms": {}}},
+        {"spec": {"service": "spark"}},
+    ],
+    ids=str,
+)
+def test_a_run_without_a_controller_is_bound_by_the_same_rules(ask: Ask, wrong: dict[str, Any]) -> None:
+    assert "has no Slurm any more" in ask("queue.submit", queued())["error"]
+    said = ask("queue.submit", queued(**wrong))["error"]
+    assert "a member may not have " in said or ": these need sudo" in said
+
+
+@needs_root
+def test_each_node_checks_its_part_of_a_run_without_a_controller(ask: Ask, folder: Path, tmp_path: Path) -> None:
+    """As a task of Slurm does, with the rules and the account that the node knows."""
+    (tmp_path / "scontrol").write_text("#!/bin/sh\necho n1\n")
+    (tmp_path / "logger").write_text(f'#!/bin/sh\necho "$2" >>{tmp_path}/journal\n')
+    for name in ("scontrol", "logger"):
+        (tmp_path / name).chmod(0o755)
+    (folder / "root/releases" / RELEASE).mkdir(parents=True, exist_ok=True)
+
+    def task(what: str, run: str, job: str, **more: Any) -> tuple[int, str]:
+        own = {**spec(folder, id=run, files=0, record={}, cwd=f"{folder}/state/runs/{run}/work")["spec"], **more}
+        asked = queued(carried={"forms": {"0": [{"spec": own}]}})["carried"]
+        of = f"gate.PLACE = {str(folder / 'gate.json')!r}; layout.NODE = {str(folder / 'node.json')!r}"
+        then = f"import sys\nfrom regatta.node import detached, gate, layout\n{of}\n"
+        text = sendable(sources.of_gate(), f"{then}detached.main({what!r}, {json.dumps(asked)!r}, {MEMBER!r})\n")
+        slurm = {"SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_NAME": job}
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **slurm}
+        (tmp_path / "journal").write_text("")
+        command = [sys.executable, "-IS", "-"]
+        done = subprocess.run(command, input=text, env=env, capture_output=True, check=False)
+        return done.returncode, (tmp_path / "journal").read_text() + done.stderr.decode()
+
+    assert "is not the run that games has queued" in task("run", "other", "new")[1]
+    for wrong in ({"cwd": "/etc"}, {"limits": {**LIMITS, "processes": 5001}}, {"mode": "session"}):
+        code, said = task("run", "new", "new", **wrong)
+        assert code == 1 and "a member may not have a run with " in said, said
+    for run in ("mine", "theirs"):  # of these names, which the job did not begin
+        assert f"a run named '{run}' exists already" in task("run", run, run)[1]
+        for what in ("stop", "finish"):
+            assert task(what, run, run) == (0, "")
+        assert not (folder / "state/runs" / run / "exit.json").exists()
 
 
 @needs_root
@@ -343,13 +413,15 @@ def test_runs_of_before_are_the_shared_accounts_which_may_read_more(apart: Ask) 
         {"ports": [2000]},
         {"free": 1000},
         {"asks": {"x": "ray.service.join"}},
+        {"asks": {"x": "spark.master.state"}},
+        {"asks": {"x": "../ray.service.node_id"}},
         {"apt": ["-x"]},
     ],
     ids=str,
 )
 def test_questions_of_a_launch_are_bound(ask: Ask, wrong: dict[str, Any]) -> None:
     said = ask("inspect", {"facts_wanted": False, **wrong})["error"]
-    assert "a member may not have " in said or "runs on them need sudo" in said
+    assert "a member may not have " in said or ": these need sudo" in said
 
 
 def sent(ask: Ask, op: str, args: dict[str, Any], make: Callable[[Path], object]) -> str:

@@ -5,12 +5,20 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from regatta.errors import LaunchError, UnreachableError
-from regatta.frameworks.ray.jobs import JobApi
+from regatta.errors import UnreachableError
+from regatta.frameworks.ray.node import actors
+from regatta.frameworks.ray.state import RayNode, RayState
+from regatta.hosts.remote import Remote
+from regatta.node import frameworks
+from regatta.node.problem import Problem
 from regatta.run import pages
+from regatta_protocol.operations.services import CallFramework
 
 Serve = Callable[..., str]
 
@@ -102,21 +110,44 @@ def test_the_page_of_a_run_ends_with_it_and_is_not_tried_again(server: Moody) ->
     assert never[0].over and len(said) == 2
 
 
-def test_the_line_of_rays_dashboard_says_why_it_has_no_charts(server: Moody) -> None:
-    api = JobApi(server.server_port, "token", "lab")
+@pytest.fixture
+def ray(server: Moody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RayState:
+    """What is asked of Ray on this machine, whose API the server stands in for."""
+    (tmp_path / "token").write_text("token")
+    monkeypatch.setattr(actors, "TOKEN", str(tmp_path / "token"))
+    monkeypatch.setattr(actors, "DASHBOARD", f"http://127.0.0.1:{server.server_port}")
+
+    class Here:
+        cluster = SimpleNamespace(head=None)
+
+        def call(self, node: None, asked: CallFramework, timeout: float) -> Any:
+            return frameworks.call({}, asked.function, asked.words)
+
+    return RayState(cast(Remote, Here()))
+
+
+def test_the_line_of_rays_dashboard_says_why_it_has_no_charts(server: Moody, ray: RayState) -> None:
     server.says = {"result": True, "data": {"grafanaHost": "http://charts.test:3000"}}
-    assert api.charts() == ""
+    assert ray.charts() == ""
     server.says = {"result": True, "data": {"grafanaHost": "DISABLED"}}
-    assert "grafana_package_source" in api.charts() and "ray_grafana_url" in api.charts()
+    assert "grafana_package_source" in ray.charts() and "ray_grafana_url" in ray.charts()
     server.status = 500  # as Ray's dashboard answers
     server.says = {"result": False, "msg": "Grafana healthcheck failed", "data": {"exception": "refused"}}
-    assert "does not answer" in api.charts()
+    assert "does not answer" in ray.charts()
 
 
-def test_the_job_api_is_asked_again_where_it_closed_a_connection(server: Moody) -> None:
-    api = JobApi(server.server_port, "token", "lab")
+def _row(address: str, own: str, state: str) -> dict[str, str]:
+    return {"node_ip": address, "node_id": own, "state": state}
+
+
+def test_ray_is_asked_again_where_it_closed_a_connection(server: Moody, ray: RayState) -> None:
+    rows = [_row("10.0.0.1", "a", "ALIVE"), _row("10.0.0.2", "b", "DEAD")]
+    server.says = {"data": {"result": {"result": rows}}}
     server.closes = 1
-    assert api.version() == {"version": "4"}
+    assert ray.nodes() == [RayNode("10.0.0.1", "a")]
     server.closes = 2
-    with pytest.raises(LaunchError, match="lab"):
-        api.version()
+    with pytest.raises(Problem, match=r"Ray's API does not answer .*'regatta up'"):
+        ray.nodes()
+    server.status = 403
+    with pytest.raises(Problem, match=r"Ray's API refuses .*403.*'regatta status'"):
+        ray.nodes()

@@ -5,8 +5,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from regatta.frameworks import registry, spec
 from regatta.frameworks.api import Framework, JobService, StartedRun
 from regatta.frameworks.plan import Plan, Program, Rank
 from regatta.frameworks.ray import adapter as ray
-from regatta.frameworks.ray.jobs import JobApi
 from regatta.frameworks.ray.judge import RayJudge
 from regatta.frameworks.ray.service import RayService
 from regatta.hosts.cluster import Cluster
@@ -122,7 +120,7 @@ def test_up_and_status_ask_the_service_that_an_adapter_names(
 @pytest.fixture
 def judge(remote: Remote) -> RayJudge:
     """Of a Ray run whose head is `here`."""
-    service = RayService(remote, cast(JobApi, SimpleNamespace()))
+    service = RayService(remote)
     return RayJudge(StartedRun("r", remote.cluster, remote.cluster.nodes, registry.find("ray"), {0: "here"}, service))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from regatta.errors import RegattaError
 from regatta.frameworks.api import Blame, Judge, StartedRun
 from regatta.frameworks.ray import deaths
-from regatta.frameworks.ray.jobs import JobApi
 from regatta.frameworks.ray.service import RayService
+from regatta.frameworks.ray.state import RayState
 from regatta.text import clean
 from regatta_protocol import events
 from regatta_protocol.log import DRIVER
@@ -27,8 +27,8 @@ class RayJudge(Judge):
         self._spoken: collections.deque[str] = collections.deque(maxlen=SPOKEN_LINES)
 
     @property
-    def _api(self) -> JobApi | None:
-        return self.handle.service.api if isinstance(self.handle.service, RayService) else None
+    def _state(self) -> RayState | None:
+        return self.handle.service.state if isinstance(self.handle.service, RayService) else None
 
     def on_line(self, rank: int | None, text: str) -> None:
         """Keep what a driver prints of a rank that failed: it will fail because of that."""
@@ -42,7 +42,7 @@ class RayJudge(Judge):
 
     def over(self, ended: Mapping[str, float]) -> bool:
         """See `Judge`."""
-        if self._api is None:
+        if self._state is None:
             return super().over(ended)
         return self.handle.cluster.head.name in ended
 
@@ -73,13 +73,11 @@ class RayJudge(Judge):
 
     def _asked(self) -> deaths.Death | None:
         """Return what Ray itself knows of processes of the run that died."""
-        if (api := self._api) is None:
+        if (state := self._state) is None:
             return None
         with contextlib.suppress(RegattaError, KeyError, TypeError, ValueError, AttributeError):
-            jobs = api.jobs(self.handle.run)
-            actors = [actor for job in jobs for actor in api.actors(job)]
-            tasks = [task for job in jobs for task in api.failed_tasks(job)]
-            return deaths.in_state(actors, tasks, {node.id: node.address for node in api.nodes()}, self.signals)
+            actors, tasks = state.dead(self.handle.run)
+            return deaths.in_state(actors, tasks, {node.id: node.address for node in state.nodes()}, self.signals)
         return None
 
     def _node_at(self, address: str | None) -> str | None:

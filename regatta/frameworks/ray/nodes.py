@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from regatta.errors import LaunchError
-from regatta.frameworks.ray.jobs import JobApi, RayNode
+from regatta.frameworks.ray.state import RayNode, RayState
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
@@ -45,7 +45,7 @@ def ask(remote: Remote, nodes: Sequence[Node]) -> dict[str, str | None]:
 
 def wait(
     remote: Remote,
-    api: JobApi,
+    state: RayState,
     nodes: Sequence[Node],
     *,
     listed: Sequence[RayNode] | None = None,
@@ -60,7 +60,7 @@ def wait(
     end = time.monotonic() + JOIN_SECONDS
     said = False
     while missing := unsettled(
-        listed if listed is not None else api.nodes(), nodes, own if own is not None else ask(remote, nodes)
+        listed if listed is not None else state.nodes(), nodes, own if own is not None else ask(remote, nodes)
     ):
         names = ", ".join(missing)
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Ray on a cluster as what takes runs: its API, of jobs and state, through a tunnel to the head."""
+"""Ray on a cluster as what takes runs."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,13 +7,12 @@ from typing import Any
 from regatta.errors import RemoteError
 from regatta.frameworks.api import JobService, Page
 from regatta.frameworks.ray import nodes as members
-from regatta.frameworks.ray.jobs import DASHBOARD_PORT, JobApi, RayNode
-from regatta.hosts import tunnels
+from regatta.frameworks.ray.state import RayNode, RayState
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta_protocol.operations.hosts import AskSecret
 from regatta_protocol.operations.services import CallFramework
 
+DASHBOARD_PORT = 8265
 STALL_SECONDS, MOST_STALLS = 1.8, 5
 UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
 
@@ -21,23 +20,23 @@ UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
 class RayService(JobService):
     """The Ray of a cluster. A driver joins it by itself, and Ray ends what a driver has started when that ends."""
 
-    def __init__(self, remote: Remote, api: JobApi) -> None:
-        self.api = api
+    def __init__(self, remote: Remote) -> None:
+        self.state = RayState(remote)
         self._remote = remote
 
     def look(self) -> list[RayNode]:
         """See `JobService`."""
-        return self.api.nodes()
+        return self.state.nodes()
 
     def wait(
         self, nodes: Sequence[Node], seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Callable[[str], None]
     ) -> None:
         """See `JobService`."""
-        members.wait(self._remote, self.api, nodes, listed=seen, own=_own(answers), say=say)
+        members.wait(self._remote, self.state, nodes, listed=seen, own=_own(answers), say=say)
 
     def members(self, nodes: Sequence[Node], answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """See `JobService`."""
-        return members.present(self.api.nodes(), nodes, _own(answers))
+        return members.present(self.state.nodes(), nodes, _own(answers))
 
 
 def _own(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
@@ -48,16 +47,7 @@ def _own(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
 @contextlib.contextmanager
 def opened(remote: Remote) -> Iterator[JobService]:
     """The Ray of the cluster, as what takes runs."""
-    with job_api(remote) as api:
-        yield RayService(remote, api)
-
-
-@contextlib.contextmanager
-def job_api(remote: Remote) -> Iterator[JobApi]:
-    """Ray's job API of the cluster through a tunnel, proven to answer."""
-    cluster = remote.cluster
-    with tunnels.tunnel(cluster, cluster.head, DASHBOARD_PORT) as at:
-        yield JobApi(at, token(remote), cluster.name)
+    yield RayService(remote)
 
 
 def dashboard(remote: Remote) -> Page:
@@ -65,20 +55,10 @@ def dashboard(remote: Remote) -> Page:
     secret = remote.cluster.folder / "secrets" / "ray_token"
 
     def check(port: int) -> str:
-        api = JobApi(port, token(remote), remote.cluster.name)
-        api.version()
-        charts = api.charts()
+        charts = RayState(remote).charts()
         return f"  (it asks for the token in {secret}{f'; {charts}' if charts else ''})"
 
     return Page("Ray dashboard", DASHBOARD_PORT, check)
-
-
-def token(remote: Remote) -> str:
-    """Ray's token: the inventory's own copy, else the head's (which only those who are root there can read)."""
-    own = remote.cluster.folder / "secrets" / "ray_token"
-    if own.is_file():
-        return own.read_text().strip()
-    return remote.call(remote.cluster.head, AskSecret("ray_token")).value
 
 
 def stalls(remote: Remote, run: str) -> list[str]:

@@ -65,13 +65,13 @@ def _actors(state: str) -> List[Dict[str, Any]]:
     return list(ask(f"/api/v0/actors?{urllib.parse.urlencode(words)}")["data"]["result"]["result"])
 
 
-def ask(path: str) -> Dict[str, Any]:
-    """Return what Ray's API on this node says. Raises OSError and ValueError."""
+def ask(path: str, seconds: float = ASK_SECONDS) -> Any:
+    """Return what Ray's API on this node says. Raises OSError, ValueError and HTTPException."""
     with open(TOKEN) as file:
         header = {"Authorization": f"Bearer {file.read().strip()}"}
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(urllib.request.Request(DASHBOARD + path, headers=header), timeout=ASK_SECONDS) as answer:
-        return dict(json.loads(answer.read(MOST_BYTES)))
+    with opener.open(urllib.request.Request(DASHBOARD + path, headers=header), timeout=seconds) as answer:
+        return json.loads(answer.read(MOST_BYTES))
 
 
 def _kill(python: str, gcs: str, actors: List[str]) -> None:

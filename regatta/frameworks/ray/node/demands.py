@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import urllib.parse
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from regatta.frameworks.ray.node import actors
+from regatta.frameworks.ray.node import actors, state
 from regatta.node import rights
+from regatta.node.problem import Problem
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
@@ -21,19 +21,12 @@ def unmet(place: Place) -> List[Dict[str, Any]]:
     has in total}. Nothing where Ray does not answer.
     """
     try:
-        found = [one for what, state in WAITING for one in _state(what, {"state": state})]
-        totals = [node.get("resources_total") or {} for node in _state("nodes", {"state": "ALIVE"})]
+        found = [one for what, there in WAITING for one in state.rows(what, MOST, state=there)]
+        totals = [node.get("resources_total") or {} for node in state.rows("nodes", MOST, state="ALIVE")]
         runs = {job: _run(job) for job in {one["job_id"] for one in found}}
         return [_told(one, runs[one["job_id"]], totals) for one in found]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (Problem, OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
-
-
-def _state(what: str, filters: Dict[str, str]) -> List[Dict[str, Any]]:
-    words = [("limit", str(MOST)), ("detail", "1")]
-    for name, value in filters.items():
-        words += [("filter_keys", name), ("filter_predicates", "="), ("filter_values", value)]
-    return list(actors.ask(f"/api/v0/{what}?{urllib.parse.urlencode(words)}")["data"]["result"]["result"])
 
 
 def _run(job: str) -> str:

@@ -13,6 +13,8 @@ from regatta.node.problem import Problem
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
 
+MEMBERS = ("service.node_id", "state.nodes", "state.dead", "demands.unmet")
+"""What people without sudo may ask; a word is the name of one of their runs, and they learn of no others."""
 DAEMONS = ("raylet", "gcs_server")
 ACTORS_SECONDS = 60.0
 _ID, _GCS = b"--node_id=", b"--gcs-address="

@@ -245,7 +245,7 @@ def ended(person: Person, run: str) -> str:
 
 def test_a_members_run_needs_no_controller(people: tuple[Person, Person]) -> None:
     ann, bob = people
-    first = ("torchrun", "--detach", "--workers", "2", "--name", "unattended", "job.py", "5")
+    first = ("torchrun", "--detach", "--workers", "2", "--name", "unattended", "job.py", "20")
     assert "queued" in types(ann, *first)
     assert "behind unattended" in types(bob, "torchrun", "--detach", "--name", "behind", "job.py", "600")
     assert "unattended" in types(bob, "cancel", "unattended", "--yes", good=False)

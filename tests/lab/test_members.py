@@ -309,7 +309,7 @@ def test_members_have_runs_on_the_clusters_ray(people: tuple[Person, Person]) ->
         ("up",),
         ("down",),
         ("runs-gc", "--before", "0m", "--yes"),
-        ("hdfs-put", "job.py", "/job.py"),
+        ("data-put", "job.py", "/job.py"),
     ],
     ids=" ".join,
 )

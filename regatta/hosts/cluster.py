@@ -31,6 +31,9 @@ class Node:
     member: bool = False
     """Whether the login has no sudo there but for the gate (`regatta.node.gate`)."""
 
+    frameworks: tuple[str, ...] = ()
+    """Of a member's head: frameworks whose runs a service of the cluster takes, which other copies know by secrets."""
+
     @property
     def privileged(self) -> bool:
         """Whether the node's side works as root under systemd (a provisioned host), not as a plain user."""

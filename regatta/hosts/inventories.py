@@ -160,6 +160,7 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
         price_per_hour=run_limits.price(f"{cluster}: host {name}", values),
         become=_become(cluster, name, folder, raw),
         member=not local and str(values.get("regatta_member", "")).lower() in ("1", "true", "yes", "on"),
+        frameworks=tuple(map(str, values.get("regatta_frameworks") or ())),
     )
 
 

@@ -24,6 +24,7 @@ HOST_VARIABLES = frozenset(
         "ansible_ssh_extra_args",
         "cluster_address",
         "regatta_cluster",
+        "regatta_frameworks",
         "regatta_member",
         "regatta_root",
         "regatta_state",

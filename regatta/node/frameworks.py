@@ -1,8 +1,8 @@
 """The frameworks' code on a node: functions of `regatta/frameworks/<name>/node/`, found by their names.
 
 A framework that has a service here has a module `service` there: `join` gives the variables by which a driver finds it,
-and what the node notes of that; its `daemons`; `end` what a run has left in it; `MEMBERS`: see `for_members`.
-Its `metrics` are what the service tells of itself.
+and what the node notes of that; its `daemons`; `end` what a run has left in it. Its `metrics`
+are what the service tells of itself.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import glob
 import importlib
 import os
 import re
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, TypeVar
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _PACKAGE = "regatta.frameworks"
 
@@ -35,14 +37,22 @@ def service(framework: str) -> Any:
     return importlib.import_module(f"{_PACKAGE}.{framework}.node.service")
 
 
-def for_members(framework: str) -> Sequence[str]:
-    """The functions of a framework that people without sudo may ask; none where they have no runs of its service."""
-    if not re.fullmatch("[a-z]{1,40}", framework):
-        return ()
+def for_members(function: Function) -> Function:
+    """Mark what people without sudo may ask: a word is the name of one of their runs, and they learn of no others."""
+    function.for_members = True  # type: ignore[attr-defined]
+    return function
+
+
+def is_for_members(function: str) -> bool:
+    """Whether people without sudo may ask this, named as `framework.module.function`."""
+    parts = function.split(".")
+    if len(parts) != 3 or not all(re.fullmatch("[a-z][a-z_]{0,40}", part) for part in parts):
+        return False
     try:
-        return tuple(getattr(service(framework), "MEMBERS", ()))
+        module = importlib.import_module(f"{_PACKAGE}.{parts[0]}.node.{parts[1]}")
     except ImportError:
-        return ()
+        return False
+    return getattr(getattr(module, parts[2], None), for_members.__name__, False) is True
 
 
 def metrics() -> List[Any]:

@@ -44,7 +44,7 @@ _FLAGS = re.compile(r"-[LtIRv]{1,5}e[0-9.]{1,8}[A-Za-z]{0,20}\Z")
 """Of an rsync that receives files and their times, behind `e` what it can."""
 _WITHOUT_SUDO = "you are a member of this cluster without sudo, and "
 _NOT_OWN = "no run '{}' of {} on this node: others' are for who has sudo"
-_SERVICES = "Spark and HDFS take any work as one account, as does Ray where members' runs are apart: these need sudo"
+_SERVICES = "what is asked of a service here is for who has sudo"
 _APART = "cannot keep members' runs apart (members_separate): it listens where all runs reach it"
 _RELEASE = re.compile(r"[0-9a-f]{16}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -189,14 +189,13 @@ def _may_start(place: Place, framework: str, service: str | None) -> None:
     """Problem where a member has no runs of this framework."""
     if place.get("account") and framework not in SEPARATE:
         raise Problem(f"{_WITHOUT_SUDO}{framework} {_APART}: {', '.join(sorted(SEPARATE))} can. Nothing was changed")
-    if service is not None and not frameworks.for_members(service):
+    if service is not None and not frameworks.is_for_members(f"{service}.service.join"):
         raise Problem(_WITHOUT_SUDO + _SERVICES)
 
 
 def _may_ask(function: str) -> None:
     """Problem for a function of a framework that members have not."""
-    framework, _, name = function.partition(".")
-    if name not in frameworks.for_members(framework):
+    if not frameworks.is_for_members(function):
         raise Problem(_WITHOUT_SUDO + _SERVICES)
 
 
@@ -252,7 +251,7 @@ def _any(place: Place, spec: Spec, value: Any) -> bool:
 
 SPEC: Dict[str, Callable[[Place, Spec, Any], bool]] = {
     "id": lambda place, spec, value: bool(_WORD.match(value)),
-    "mode": lambda place, spec, value: value is Mode.UNIT or (value is Mode.MEMBER and spec.service is not None),
+    "mode": lambda place, spec, value: value in (Mode.UNIT, Mode.MEMBER),
     "framework": lambda place, spec, value: bool(_WORD.match(value)),
     "release": lambda place, spec, value: bool(_RELEASE.match(value)),
     "env": _any,

@@ -15,6 +15,7 @@ import yaml
 
 from regatta import files
 from regatta.errors import RegattaError
+from regatta.frameworks import registry
 from regatta.hosts import hostkeys, limits, openssh
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.hostkeys import Pin
@@ -58,7 +59,7 @@ def of(cluster: Cluster, inventory: Path) -> tuple[Definition | None, list[str]]
 
 def for_members(cluster: Cluster) -> str:
     """The inventory that people without sudo get: how hosts are reached, and where things are on them, no more."""
-    hosts = {
+    hosts: dict[str, dict[str, Any]] = {
         node.name: {
             "ansible_host": node.host,
             **({"ansible_port": node.port} if node.port else {}),
@@ -70,6 +71,8 @@ def for_members(cluster: Cluster) -> str:
         }
         for node in cluster.everybody
     }
+    served = [one.name for one in registry.every() if one.served(cluster) and one.foreign(cluster) is None]
+    hosts[cluster.head.name]["regatta_frameworks"] = served
     workers = [node.name for node in cluster.workers]
     groups = {"head": [cluster.head.name], "workers": [name for name in hosts if name in workers]}
     children = {group: {"hosts": dict.fromkeys(names)} for group, names in groups.items()}

@@ -115,8 +115,9 @@ class Spark(Framework):
         return {node.name: _spec(plan, node, cluster.head, temporary, foreign) for node in self.nodes(plan, cluster)}
 
     def served(self, cluster: Cluster) -> bool:
-        """See `Framework`; provisioning makes a secret for it."""
-        return not cluster.local and (cluster.folder / "secrets" / of_cluster.SECRET).is_file()
+        """See `Framework`; provisioning makes a secret for it, and members' inventories tell of it."""
+        told = self.name in cluster.head.frameworks
+        return not cluster.local and (told or (cluster.folder / "secrets" / of_cluster.SECRET).is_file())
 
     def provides(self, cluster: Cluster) -> Mapping[str, str]:
         """See `Framework`."""

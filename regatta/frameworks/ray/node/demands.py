@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from regatta.frameworks.ray.node import actors, state
-from regatta.node import rights
+from regatta.node import frameworks, rights
 from regatta.node.problem import Problem
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ SECONDS, MOST = 1.6, 200
 WAITING = (("tasks", "PENDING_NODE_ASSIGNMENT"), ("actors", "PENDING_CREATION"))
 
 
+@frameworks.for_members
 @rights.shared(seconds=SECONDS)
 def unmet(place: Place) -> List[Dict[str, Any]]:
     """Return tasks and actors that wait for a node: {"run", "name", "needs": resources, "lacking": those that no node

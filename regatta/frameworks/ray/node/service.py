@@ -7,19 +7,18 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, Tuple
 
 from regatta.frameworks.ray.node import actors
-from regatta.node import environments, rights
+from regatta.node import environments, frameworks, rights
 from regatta.node.problem import Problem
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
 
-MEMBERS = ("service.node_id", "state.nodes", "state.dead", "demands.unmet")
-"""What people without sudo may ask; a word is the name of one of their runs, and they learn of no others."""
 DAEMONS = ("raylet", "gcs_server")
 ACTORS_SECONDS = 60.0
 _ID, _GCS = b"--node_id=", b"--gcs-address="
 
 
+@frameworks.for_members
 def join(place: Place) -> Tuple[Dict[str, str], Dict[str, Any]]:
     """The variables by which a driver that is started here finds the cluster's Ray, and what `end` needs.
 
@@ -44,6 +43,7 @@ def daemons(place: Place) -> Dict[str, int]:
     return {name: found[name][0] for name in DAEMONS if name in found}
 
 
+@frameworks.for_members
 def node_id(place: Place) -> str | None:
     """Ray's id of this node, as its raylet was given it; None while there is none. Another after each start."""
     return _word(place, _ID)

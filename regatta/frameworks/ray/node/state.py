@@ -8,7 +8,7 @@ import urllib.parse
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from regatta.frameworks.ray.node import actors
-from regatta.node import rights
+from regatta.node import frameworks, rights
 from regatta.node.problem import Problem
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ SECONDS = 12.0
 MOST_NODES, MOST = 10000, 1000
 
 
+@frameworks.for_members
 @rights.shared(seconds=2 * SECONDS)
 def nodes(place: Place) -> List[Tuple[str, str]]:
     """Addresses of the nodes that Ray lists as alive, and the ids of their raylets."""
@@ -25,6 +26,7 @@ def nodes(place: Place) -> List[Tuple[str, str]]:
     return [(str(one["node_ip"]), str(one["node_id"])) for one in listed if one["state"] == "ALIVE"]
 
 
+@frameworks.for_members
 @rights.shared(seconds=2 * SECONDS)
 def dead(place: Place, run: str) -> Tuple[List[Any], List[Any]]:
     """The actors of a run that have died, and its tasks that have failed."""

@@ -8,7 +8,7 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from regatta.node import rundirs
+from regatta.node import frameworks, rundirs
 from regatta.node.problem import Problem
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ JOBS = 65
 LISTEN_SECONDS = 0.5
 
 
+@frameworks.for_members
 def state(place: Place) -> dict[str, Any]:
     """{installed, page: port of the head's loopback, workers: [{address, cores, memory}], applications: [{name,
     waiting, cores, memory}], problem}; memory in MiB, of an application that of an executor.
@@ -63,6 +64,7 @@ def pages(place: Place) -> dict[str, Any]:
     return {"address": address, "ports": [port for port in range(first, first + JOBS) if _listens(address, port)]}
 
 
+@frameworks.for_members
 def java_problem(place: Place) -> str:
     """Why Spark finds no Java on this node; empty where it does, and where there is no Spark."""
     if not os.path.exists(ENVIRONMENT):

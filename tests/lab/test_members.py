@@ -132,8 +132,8 @@ def bare(make_lab: Callable[..., LabHandle]) -> LabHandle:
 def settings(lab: LabHandle, members: list[str], group: str, **more: bool) -> None:
     file = lab.inventory / "group_vars/all.yml"
     file.parent.mkdir(exist_ok=True)
-    off = dict.fromkeys(("hdfs_enabled", "monitoring_enabled"), False)
-    file.write_text(json.dumps({"members_accounts": members, "members_group": group, **off, **more}))
+    services = {"hdfs_enabled": False, "monitoring_enabled": False, "spark_enabled": True}
+    file.write_text(json.dumps({"members_accounts": members, "members_group": group, **services, **more}))
 
 
 @pytest.fixture(scope="module")
@@ -277,6 +277,23 @@ print("actors on", len(set(ray.get([one.told.remote() for one in kept]))), flush
 if len(sys.argv) > 1:
     ray.get(kept[0].fail.remote())
 """
+
+
+ON_SPARK = """\
+from pyspark.sql import SparkSession
+session = SparkSession.builder.getOrCreate()
+hosts = session.sparkContext.parallelize(range(200), 2).map(lambda one: __import__("socket").gethostname())
+print("counted", hosts.count(), flush=True)
+"""
+
+
+def test_members_have_runs_on_the_clusters_spark(people: tuple[Person, Person]) -> None:
+    ann, bob = people
+    (ann.home / "on_spark.py").write_text(ON_SPARK)
+    said = types(ann, "sparkrun", "--workers", "2", "--name", "on-spark", "on_spark.py")
+    assert "counted 200" in said and "on-spark: succeeded" in said
+    assert "in Spark" in types(bob, "status") and "on-spark" not in runs(bob)
+    assert Cluster(ann.lab).nothing_runs("on-spark")
 
 
 def test_members_have_runs_on_the_clusters_ray(people: tuple[Person, Person]) -> None:
@@ -434,7 +451,8 @@ def test_a_members_runs_have_an_account_of_their_own(separate: tuple[Person, Per
     assert {"apart", "of-before"} <= runs(ann).keys()
     assert "of-before is of before members had accounts" in types(ann, "logs", "of-before", good=False)
     (ann.home / "on_ray.py").write_text(ON_RAY)
-    assert "ray cannot keep members' runs apart" in types(ann, "rayrun", "--workers", "2", "on_ray.py", good=False)
+    for command, script in (("rayrun", "on_ray.py"), ("sparkrun", "on_spark.py")):
+        assert "cannot keep members' runs apart" in types(ann, command, "--workers", "2", script, good=False)
     kept = types(ann, "torchrun", "--workers", "1", "--keep", "models/", "job.py", "0", good=False)
     assert "leave --keep out" in kept and "members_separate" in kept
     assert "queued" in types(ann, "torchrun", "--detach", "--workers", "2", "--name", "alone", "job.py", "0")

@@ -459,7 +459,8 @@ def test_a_members_runs_have_an_account_of_their_own(separate: tuple[Person, Per
     assert ended(ann, "alone") == "succeeded"
     for node in ann.lab.nodes:
         assert (
-            ann.lab.ssh(node, "sudo stat -c %U /var/lib/regatta/runs/alone/work/out*").stdout.strip() == "regatta-ann"
+            ann.lab.ssh(node, "sudo sh -c 'stat -c %U /var/lib/regatta/runs/alone/work/out*'").stdout.strip()
+            == "regatta-ann"
         )
     assert "2 files" in " ".join(Cluster(ann.lab).fab("fetch", "apart", "--to", str(ann.home / "roots")).stdout.split())
     assert "begins" in Cluster(ann.lab).fab("logs", "apart").stdout

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.whole, pytest.mark.timeout(1200)]
 
 def test_spark_slurm_and_java_come_out_of_a_bundle(make_lab: Callable[..., LabHandle], tmp_path: Path) -> None:
     host = make_lab(nodes=1, egress=False)
-    with_spark(host, hdfs_enabled=False)
+    with_spark(host, hdfs_enabled=False, slurm_enabled=False)
     bundle = tmp_path / "regatta-bundle.tar"
     play(host, "bundle", "--out", str(bundle))
     assert host.ssh("node1", "command -v java", check=False).returncode

@@ -128,7 +128,7 @@ def join(c: Context, head: str, name: list[str], key: str | None = None, fingerp
         print(f"{made.user} is a member without sudo: for runs, and nothing else (own.yml has regatta_member)")
     elif made.user not in made.kept.accounts:
         provision = about_hosts("provision", inventory=str(made.folder))
-        print(f"The firewall lets {made.user} reach the pages of Ray and HDFS through SSH once you have run '{provision}'")
+        print(f"The firewall lets {made.user} reach the pages of Ray and HDFS once you have run '{provision}'")
     print(f"Next: {hint('runs' if made.member else 'status', f'--inventory {made.folder}')}")
     print(f"For all commands of this shell: export REGATTA_INVENTORY={made.folder.absolute()}")
 

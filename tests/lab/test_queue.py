@@ -482,6 +482,23 @@ def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path
 
 
 @pytest.mark.provisioning
+def test_a_host_whose_munge_key_differs_is_named_and_gets_the_clusters_again(queue: Cluster, own: Path) -> None:
+    """Slurm's daemons there do not believe each other; a run with a controller needs none of them."""
+    second, key = queue.lab.nodes[1], "/etc/regatta/slurm/munge.key"
+    restart = "sudo systemctl restart regatta-munge regatta-slurmd"
+    queue.lab.ssh(second, f"head -c 64 /dev/urandom | base64 -w0 | sudo tee {key} >/dev/null; {restart}")
+    assert "ends 3" in queue.regatta(own, *job(4, "two-keys", 0)).stdout
+    states = "sinfo --all --noheader --Node --format='%N %t'"
+    wait_for(lambda: f"{second} down*" in queue.lab.ssh(queue.lab.nodes[0], states).stdout, 300)
+    said = " ".join(play(queue.lab, "verify", good=False).split())
+    assert f"Slurm gives no runs to {second}, which does not answer it" in said and "MUNGE key" in said
+    play(queue.lab, "provision")
+    wait_for(lambda: f"{second} idle" in queue.lab.ssh(queue.lab.nodes[0], states).stdout, 120)
+    assert "queued" in queue.regatta(own, *job(4, "one-key", 0, -1, "--detach")).stdout
+    wait_for(lambda: listed(queue, own).get("one-key", {}).get("state") == "succeeded", 120)
+
+
+@pytest.mark.provisioning
 def test_the_hosts_are_as_they_were_after_a_teardown(queue: Cluster) -> None:
     play(queue.lab, "provision")
     assert set(changed(queue.lab).values()) == {0}

@@ -358,7 +358,7 @@ def test_somebody_is_told_of_runs_with_and_without_a_controller(queue: Cluster, 
 
 
 def test_what_a_killed_controller_held_is_free_when_its_run_has_ended(queue: Cluster, own: Path) -> None:
-    going = queue.background(own, *job(4, "going", 8))
+    going = queue.background(own, *job(4, "going", 30))
     read_until(going, "begins")
     waiting = queue.background(own, *job(4, "waiting", 0))
     read_until(waiting, WAITS)

@@ -45,7 +45,7 @@ def test_the_controller_is_cut_off(struck: Cluster, project: Path, tell: Teller,
         told = strike(run.process, cut)
     assert told.code == 1, told.said
     assert "no node answers any more" in told.message, told.message
-    assert f"fab attach {run.name}" in told.message, told.message
+    assert f"regatta attach {run.name}" in told.message, told.message
     attached = struck.background(project, "attach", run.name)
     said = finish(attached)
     assert attached.returncode == 0, said

@@ -16,7 +16,7 @@ from clusters import Cluster, finish, read_until, wait_for
 from metrics import Prometheus, opened
 
 from lab.model import PROJECT
-from regatta.frameworks.ray import service
+from regatta.frameworks.ray.state import RayState
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 
@@ -130,6 +130,18 @@ def test_every_panel_has_data_while_a_run_lives_and_no_more(
     assert process.returncode
 
 
+ASKED_OF_RAY = """\
+import sys, urllib.request
+header = {"Authorization": "Bearer " + open("/etc/regatta/ray_token").read().strip()}
+print(urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:8265" + sys.argv[1], headers=header)).read().decode())
+"""
+
+
+def asked_of_ray(cluster: Cluster, path: str) -> Any:
+    """What Ray's API on the head says."""
+    return json.loads(cluster.lab.ssh("node1", f"sudo python3 -c {shlex.quote(ASKED_OF_RAY)} {path}").stdout)
+
+
 def test_dashboard_leads_to_prometheus(cluster: Cluster) -> None:
     process = cluster.background(PROJECT, "dashboard")
     try:
@@ -138,11 +150,7 @@ def test_dashboard_leads_to_prometheus(cluster: Cluster) -> None:
         assert address
         with urllib.request.urlopen(f"{address[0]}-/ready", timeout=30) as page:
             assert page.status == 200
-        with (
-            contextlib.closing(Remote(inventories.load(str(cluster.lab.inventory)))) as remote,
-            service.job_api(remote) as ray,
-        ):
-            assert "running" in ray._get("/api/prometheus_health")["msg"]
+        assert "running" in asked_of_ray(cluster, "/api/prometheus_health")["msg"]
     finally:
         process.send_signal(signal.SIGINT)
         finish(process, 20)
@@ -171,11 +179,9 @@ def test_rays_dashboard_has_the_charts_of_a_grafana_of_ones_own(cluster: Cluster
     try:
         variables.write_text(before + urls)
         cluster.make("provision")
-        with (
-            contextlib.closing(Remote(inventories.load(str(cluster.lab.inventory)))) as remote,
-            service.job_api(remote) as ray,
-        ):
-            assert ray._get("/api/grafana_health")["data"]["grafanaHost"] == "http://charts.test:3000"
+        with contextlib.closing(Remote(inventories.load(str(cluster.lab.inventory)))) as remote:
+            ray = RayState(remote)
+            assert asked_of_ray(cluster, "/api/grafana_health")["data"]["grafanaHost"] == "http://charts.test:3000"
             assert ray.charts() == ""
             cluster.lab.ssh("node1", "sudo systemctl stop stand-in")
             assert "does not answer" in ray.charts()

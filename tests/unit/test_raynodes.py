@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regatta.frameworks.ray.jobs import RayNode
 from regatta.frameworks.ray.node import service
 from regatta.frameworks.ray.nodes import present, unsettled
+from regatta.frameworks.ray.state import RayNode
 from regatta.hosts import cluster, inventories
 from regatta.node.problem import Problem
 

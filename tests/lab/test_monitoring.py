@@ -133,7 +133,8 @@ def test_every_panel_has_data_while_a_run_lives_and_no_more(
 ASKED_OF_RAY = """\
 import sys, urllib.request
 header = {"Authorization": "Bearer " + open("/etc/regatta/ray_token").read().strip()}
-print(urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:8265" + sys.argv[1], headers=header)).read().decode())
+asked = urllib.request.Request("http://127.0.0.1:8265" + sys.argv[1], headers=header)
+print(urllib.request.urlopen(asked).read().decode())
 """
 
 

@@ -73,6 +73,24 @@ def test_what_would_change_is_read_from_the_steps_that_are_shown() -> None:
     ]
 
 
+def test_of_another_slurm_only_nodes_of_the_cluster_are_problems(tmp_path: Path) -> None:
+    tasks = yaml.safe_load((PROJECT / "ansible/roles/slurm/tasks/verify.yml").read_text())
+    (task,) = [one for one in tasks if one["name"] == "Report Slurm"]
+    book = tmp_path / "book.yml"
+    found = "slurm_verified.problems"
+    silent = f"'node2, which does not answer it' in ({found} | last)"
+    proof = [f"{found} | length == 2", silent, f"({found} | first).endswith('node3')"]
+    given = {
+        "__slurm_nodes": {"stderr": "", "stdout_lines": ["node1 idle", "node2 down*", "node3 drain", "theirs down*"]},
+        "_slurm_nodes": ["node1", "node2", "node3"],
+    }
+    play = {"hosts": "node1", "gather_facts": False, "vars": given, "tasks": [task, {"assert": {"that": proof}}]}
+    book.write_text(json.dumps([{**play, "connection": "local"}]))
+    program = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "node1,", str(book)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_verify_that_stops_tells_why() -> None:
     why = "UNREACHABLE node2, x:\n    refused\n    twice"
     said = f"  preflight  nothing to do\n{why}\n  x  1 failed\n"

@@ -61,8 +61,15 @@ def _left(run: str, jobs: Dict[str, bool]) -> List[Dict[str, Any]]:
 
 
 def _actors(state: str) -> List[Dict[str, Any]]:
-    words = {"limit": 10000, "detail": 1, "filter_keys": "state", "filter_predicates": "=", "filter_values": state}
-    return list(ask(f"/api/v0/actors?{urllib.parse.urlencode(words)}")["data"]["result"]["result"])
+    return list(ask(listing("actors", 10000, state=state))["data"]["result"]["result"])
+
+
+def listing(what: str, most: int, **filters: str) -> str:
+    """The path by which Ray's state API lists what has these values."""
+    words = [("limit", str(most)), ("detail", "1")]
+    for name, value in filters.items():
+        words += [("filter_keys", name), ("filter_predicates", "="), ("filter_values", value)]
+    return f"/api/v0/{what}?{urllib.parse.urlencode(words)}"
 
 
 def ask(path: str, seconds: float = ASK_SECONDS) -> Any:

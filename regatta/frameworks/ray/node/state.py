@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import urllib.error
-import urllib.parse
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from regatta.frameworks.ray.node import actors
@@ -49,10 +48,7 @@ def grafana(place: Place) -> str | None:
 
 def rows(what: str, most: int, **filters: str) -> List[Dict[str, Any]]:
     """What Ray's state API lists where these have these values. Problem where it does not answer."""
-    words = [("limit", str(most)), ("detail", "1")]
-    for name, value in filters.items():
-        words += [("filter_keys", name), ("filter_predicates", "="), ("filter_values", value)]
-    return list(asked(f"/api/v0/{what}?{urllib.parse.urlencode(words)}")["data"]["result"]["result"])
+    return list(asked(actors.listing(what, most, **filters))["data"]["result"]["result"])
 
 
 def asked(path: str) -> Any:

@@ -36,7 +36,7 @@ system_packages() {
         say "installing $missing"
         as_root apt-get update -qq || say "some package lists could not be refreshed; continuing with the lists at hand"
         # shellcheck disable=SC2086
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=120 --no-install-recommends $missing >/dev/null
         return
     fi
     [ -f .venv/.made-from ] && return

@@ -1,5 +1,6 @@
 """`tools/setup.sh` with a small index on loopback: what is installed is what the locks name, or nothing is."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -83,3 +84,17 @@ def test_uv_itself_is_proven(tmp_path: Path, venv: Path) -> None:
         command = ["bash", tmp_path / "tools/setup.sh", "node"]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode and "uv==1.0" in done.stderr and "DO NOT MATCH THE HASHES" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes dpkg's lock, as root")
+def test_setup_waits_for_another_program_that_installs(tmp_path: Path) -> None:
+    functions = (PROJECT / "tools/setup.sh").read_text().partition("\ncase ")[0].replace('cd "$(', ': "$(')
+    only_install = 'missing_packages() { echo zstd; }; as_root() { [ "$2" = update ] || "$@"; }; system_packages zstd'
+    with Path("/var/lib/dpkg/lock-frontend").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(
+            ["bash", "-c", f"{functions}\n{only_install}"], stderr=subprocess.PIPE, text=True, cwd=PROJECT
+        )
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(2)
+    assert waiting.wait(60) == 0, waiting.stderr and waiting.stderr.read()

@@ -193,8 +193,9 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
     `length`: the option that says how many milliseconds of a core each of so many items takes.
-    `checkpoints`: the program keeps its state in `--checkpoint` and continues from there. `requirements`: a file by
-    the card with packages beyond the nodes' environment.
+    `checkpoints`: the program keeps its state in `--checkpoint` and continues from there. `gpus`: its ranks compute on
+    GPUs where each of them can have one. `requirements`: a file by the card with packages beyond the nodes'
+    environment.
     """
 
     about: str
@@ -210,6 +211,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     length: OptionName | None = None
     include: tuple[str, ...] = ()
     checkpoints: bool = False
+    gpus: bool = False
     options: dict[OptionName, Option] = {}
     faults: tuple[Fault, ...] = ()
     group: Literal["actors", "train", "items", "search"] | Group | None = None

@@ -90,7 +90,8 @@ def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.P
     if card.called:
         return plan.Program.of_items(workload.name, words, library=workload.own, search=card.search is not None)
     if card.module is not None:
-        return replace(plan.Program.module(card.module, words, workload.name), any_node=workload.own)
+        own = workload.own
+        return replace(plan.Program.module(card.module, words, workload.name), any_node=own, gpus=own or card.gpus)
     command = card.command if isinstance(card.command, str) else (card.command or {})[framework]
     return plan.Program((*shlex.split(command), *words), workload.name, any_node=True)
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regatta.errors import UsageError
-from regatta.frameworks.plan import Plan
+from regatta.frameworks.plan import Plan, Program
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta_protocol.run import Spec, Started
@@ -241,8 +241,8 @@ class Framework(abc.ABC):
     start_seconds: float = 10.0
     """Everything but the work by estimate, on a machine of 2 cores."""
 
-    def without_gpus(self, packages: Mapping[str, str]) -> str | None:
-        """Why ranks of a run with these packages use no GPUs; empty where no one expects it of them. None: they do."""
+    def without_gpus(self, program: Program, packages: Mapping[str, str]) -> str | None:
+        """Why ranks of a program, with these packages, use no GPUs; empty where no one expects it. None: they do."""
         return ""
 
     def available(self, cluster: Cluster) -> str | None:

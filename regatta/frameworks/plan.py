@@ -26,13 +26,14 @@ class Program:
     """The program to run: a script of the synced tree or a module of it, with its arguments.
 
     `library`: it needs Regatta's own `workloads.common`, which the synced tree does not have. `any_node`: where a
-    framework lets it, it starts tasks on any node, not only on those of its ranks.
+    framework lets it, it starts tasks on any node, not only on those of its ranks. `gpus`: its ranks may use GPUs.
     """
 
     argv: tuple[str, ...]
     label: str
     library: bool = False
     any_node: bool = False
+    gpus: bool = True
 
     @classmethod
     def script(cls, path: str, args: Sequence[str]) -> "Program":
@@ -52,7 +53,7 @@ class Program:
     @classmethod
     def of_items(cls, name: str, args: Sequence[str], *, library: bool, search: bool = False) -> "Program":
         """The function of a workload's card, over its items or in trials; the card is in the synced tree."""
-        return cls(("-m", SEARCH if search else FUNCTION, name, *args), name, library)
+        return cls(("-m", SEARCH if search else FUNCTION, name, *args), name, library, gpus=False)
 
 
 def _label(name: str) -> str:

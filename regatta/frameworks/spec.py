@@ -24,7 +24,7 @@ def common(plan: Plan, node: Node) -> Spec:
         keep=plan.options.keep,
         folder=plan.folder,
         cwd="/".join(filter(None, (f"{node.state}/runs/{plan.run}/work", plan.below))),
-        env={**_sees(plan, node), **common_environment(plan, node)},
+        env={**sees(plan, node), **common_environment(plan, node)},
         gpus=plan.cards[node.name].uuids if node.name in plan.cards else (),
         cpus=plan.cpus.get(node.name, ()),
         time_limit=plan.options.time_limit,
@@ -34,7 +34,7 @@ def common(plan: Plan, node: Node) -> Spec:
     )
 
 
-def _sees(plan: Plan, node: Node) -> dict[str, str]:
+def sees(plan: Plan, node: Node) -> dict[str, str]:
     """The variables by which CUDA shows only the run's GPUs, numbered as nvidia-smi numbers them."""
     if node.name not in plan.cards:
         return {}

@@ -1,13 +1,13 @@
 """Which GPUs a run has, and so where its ranks are: pure functions of what nodes tell of their cards."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regatta.errors import UsageError
 from regatta.frameworks.api import Framework
-from regatta.frameworks.plan import Cards, Rank
+from regatta.frameworks.plan import Cards, Program, Rank
 from regatta.hosts.cluster import Cluster, Node
 from regatta.options.declaration import RunOptions
 from regatta.run import placement
@@ -56,31 +56,43 @@ def granted(answer: Inspected, numbers: Sequence[int] | None, *, waits: bool) ->
 
 def choose(
     framework: Framework,
+    program: Program,
     options: RunOptions,
     cluster: Cluster,
     answers: Mapping[str, Inspected],
     packages: Mapping[str, str],
 ) -> Choice:
-    """GPUs for the ranks of a run with these packages. UsageError where `--gpus` asks for more than there is."""
+    """GPUs for the ranks of a run with these packages. UsageError where `--gpus` asks for more than there is.
+
+    Where a service of the cluster starts the ranks, it chooses among all cards of a host, and knows no parts of cards.
+    """
     hosts = [node for node in framework.hosts(cluster) if node.name in answers]
     told = {node.name: answers[node.name].facts.get("gpus") or {} for node in hosts}
     troubles = tuple(
         f"{name}: no GPU of it can be used: {said['problem']}" for name, said in told.items() if said.get("problem")
     )
     there = sum(len(said.get("cards", ())) for said in told.values())
-    why = framework.without_gpus(packages)
+    why = framework.without_gpus(program, packages)
+    none = {name: Cards() for name, said in told.items() if said.get("cards")}
+    if why is None and framework.driver and _parts(card for said in told.values() for card in said.get("cards", ())):
+        why = f"{framework.title} gives no rank a part of a card (MIG)"
     if options.gpus == 0:
-        return Choice(cards={name: Cards() for name, said in told.items() if said.get("cards")}, lines=troubles)
+        return Choice(cards=none, lines=troubles)
     if options.gpus and (why is not None or not there):
-        raise UsageError(f"--gpus {options.gpus}: {why or _none(troubles)}; --gpus 0 runs on processors")
+        reason = (why or f"{program.label} uses none under {framework.name}") if there else _none(troubles)
+        raise UsageError(f"--gpus {options.gpus}: {reason}; --gpus 0 runs on processors")
     if why is None and there:
-        return _placed(options, hosts, told, answers, troubles)
+        return _placed(options, hosts, told, answers, troubles, shared_out=not framework.served(cluster))
     unused = (f"{there} GPU(s) of the hosts are not used, and ranks are one a core: {why}",) if there and why else ()
-    return Choice(lines=(*troubles, *unused))
+    return Choice(cards=none if why and framework.driver else {}, lines=(*troubles, *unused))
 
 
 def _none(troubles: Sequence[str]) -> str:
     return "; ".join(troubles) or "no host of this run has a GPU"
+
+
+def _parts(cards: Iterable[Mapping[str, Any]]) -> bool:
+    return any(card["visible"].startswith(PART) for card in cards)
 
 
 def _placed(
@@ -89,9 +101,14 @@ def _placed(
     told: Mapping[str, Mapping[str, Any]],
     answers: Mapping[str, Inspected],
     lines: tuple[str, ...],
+    *,
+    shared_out: bool,
 ) -> Choice:
+    """`shared_out`: other runs may have the rest of a host's cards; else a service chooses among all of them."""
     each = options.gpus or 1
     free = {node.name: _free(told[node.name], answers[node.name].gpus_taken) for node in hosts}
+    if not shared_out:
+        free = {name: cards if len(cards) == len(told[name].get("cards", ())) else [] for name, cards in free.items()}
     slots = {name: len(cards) // each for name, cards in free.items()}
     total, all_cards = sum(slots.values()), sum(len(said.get("cards", ())) for said in told.values())
     taken = all_cards - sum(map(len, free.values()))
@@ -106,12 +123,14 @@ def _placed(
                 "Take fewer --workers or --gpus, or wait; --gpus 0 runs on processors"
             )
         return Choice(lines=(*lines, f"{workers} ranks for {total} GPU(s): they are placed by cores, and share GPUs"))
-    if each > 1 and any(card["visible"].startswith(PART) for cards in free.values() for card in cards):
+    if each > 1 and _parts(card for cards in free.values() for card in cards):
         raise UsageError(f"--gpus {each}: a process can use only one part of a card in MIG mode: --gpus 1")
     ranks = placement.spread(workers, [node for node in hosts if slots[node.name]], slots)
     counts = Counter(rank.node.name for rank in ranks)
     chosen = {name: free[name][: number * each] for name, number in counts.items()}
     cards = {name: _cards(own, each) for name, own in chosen.items()}
+    if not shared_out:
+        cards = {name: replace(own, uuids=tuple(card["uuid"] for card in free[name])) for name, own in cards.items()}
     return Choice(ranks, cards, (*lines, _line(counts, chosen, each), *_unequal(chosen)))
 
 

@@ -289,7 +289,7 @@ class Preparer:
         cluster = self._cluster.ordered(request.hosts)
         waits = not (turn or said.now or self.held) and answers[self._cluster.head.name].slurm
         cards = {name: gpus.granted(answers[name], turn.gpus.get(name) if turn else None, waits=waits) for name in well}
-        chosen = gpus.choose(framework, said, cluster, cards, has)
+        chosen = gpus.choose(framework, request.program, said, cluster, cards, has)
         for line in chosen.lines:
             self._console.note(line)
         ranks = chosen.ranks or placement.placed(framework, said.workers, cluster, cores)

@@ -2,15 +2,20 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from test_plan import made, node, specs
 
+from regatta.cards import discovery
 from regatta.errors import UsageError
+from regatta.experiments import job
 from regatta.frameworks import registry
-from regatta.frameworks.plan import Cards
+from regatta.frameworks.plan import Cards, Program
+from regatta.frameworks.ray.adapter import environment
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.node import gpus as of_node
@@ -24,6 +29,7 @@ from regatta_protocol.operations.launch import Inspected
 from regatta_protocol.run import Spec
 from regatta_protocol.states import Mode
 
+TRAINING = Program.module("workloads.digits", (), "digits")
 FACTS = Path(__file__).parent / "gpus"
 CUDA, CPU, PYPI = {"torch": "2.13.0+cu126"}, {"torch": "2.13.0+cpu"}, {"torch": "2.13.0", "nvidia-cuda-runtime": "13"}
 VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:01:00 UTC 2025\n"
@@ -213,9 +219,14 @@ def test_a_host_with_a_sick_gpu_gets_no_ranks_under_any_framework() -> None:
 
 
 def choose(
-    *found: list[dict[str, Any]], packages: dict[str, str] = CUDA, taken: tuple[str, ...] = (), **options: Any
+    *found: list[dict[str, Any]],
+    packages: dict[str, str] = CUDA,
+    taken: tuple[str, ...] = (),
+    framework: str = "torch",
+    program: Program = TRAINING,
+    **options: Any,
 ) -> gpus.Choice:
-    """The choice of a run under torch on nodes with these cards."""
+    """The choice of a run on nodes with these cards."""
     nodes = tuple(node(number) for number in range(1, len(found) + 1))
     told = [{"driver": "580.65.06", "cards": own, "problem": None} if own else {} for own in found]
     answers = {
@@ -223,7 +234,7 @@ def choose(
         for one, said in zip(nodes, told, strict=True)
     }
     cluster = Cluster("lab", Path(), nodes, nodes, nodes[0])
-    return gpus.choose(registry.find("torch"), RunOptions(**options), cluster, answers, packages)
+    return gpus.choose(registry.find(framework), program, RunOptions(**options), cluster, answers, packages)
 
 
 def places(choice: gpus.Choice) -> list[str]:
@@ -257,6 +268,39 @@ def test_gpus_of_other_runs_are_never_given_again() -> None:
         choose(cards("two"), taken=(first, second))
     with pytest.raises(UsageError, match=r"2 rank\(s\) of 1 GPU\(s\) do not fit: 1 of 2"):
         choose(cards("two"), taken=(first,), workers=2)
+
+
+def test_a_training_under_ray_has_as_many_ranks_and_gpus_as_under_torch() -> None:
+    first, second = (card["uuid"] for card in cards("two"))
+    ray, torch = choose(cards("two"), [], framework="ray"), choose(cards("two"), [])
+    assert ray == torch and places(ray) == ["n1", "n1"]
+    one = choose(cards("two"), framework="ray", workers=1)
+    assert one.cards["n1"].uuids == (first, second), "Ray chooses among all cards of a host"
+    with pytest.raises(UsageError, match="belong to other runs"):
+        choose(cards("two"), framework="ray", taken=(first,))
+    listed = (FACTS / "mig.list").read_text()
+    parts = choose(cards("mig", listed), framework="ray")
+    assert parts.ranks is None and parts.cards == {"n1": Cards()} and "no rank a part of a card" in parts.lines[0]
+    for each, made_of in (("1", Cards(("0", "1"), (first, second))), ("0", Cards())):
+        plan = made(2, {"n1": 2}, framework="ray", cards={"n1": made_of})
+        assert environment(plan, plan.nodes[0])["REGATTA_RANK_GPUS"] == each
+    assert recording._backend(registry.find("ray"), plan) == "ray"
+
+
+@pytest.mark.parametrize("framework", ["torch", "ray"])
+def test_what_computes_on_processors_has_a_rank_a_core(framework: str) -> None:
+    pagerank = Program.module("workloads.ppr", (), "ppr")
+    assert choose(cards("two"), framework=framework, program=replace(pagerank, gpus=False)) == gpus.Choice()
+    with pytest.raises(UsageError, match=f"--gpus 1: ppr uses none under {framework}; --gpus 0"):
+        choose(cards("two"), framework=framework, program=replace(pagerank, gpus=False), gpus=1)
+    assert choose(cards("two"), framework="ray", program=Program.script("a.py", ())) == gpus.Choice()
+
+
+def test_a_card_says_whether_its_ranks_compute_on_gpus() -> None:
+    ours = discovery.ours()
+    assert job._program(ours["digits"], "ray", ()).gpus and not job._program(ours["ppr"], "torch", ()).gpus
+    own = structs.replace(ours["ppr"], own=True)
+    assert job._program(own, "torch", ()).gpus, "a person's program may compute on them, whatever its card says"
 
 
 def test_several_gpus_a_rank() -> None:

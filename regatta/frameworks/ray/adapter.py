@@ -12,10 +12,11 @@ from typing import Any
 
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework, JobService, Judge, Page, StartedRun
-from regatta.frameworks.plan import Plan, common_environment, layer_folder
+from regatta.frameworks.plan import Plan, Program, common_environment, layer_folder
 from regatta.frameworks.ray import nodes
 from regatta.frameworks.ray import service as of_cluster
 from regatta.frameworks.ray.judge import RayJudge
+from regatta.frameworks.torch import cuda
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.hosts.sources import source
@@ -46,12 +47,17 @@ class Ray(Framework):
     service = "Ray"
     units = of_cluster.UNITS
     backend = "ray"
+    gpu_backend = "nccl"
     token = True
     packages = fixed = ("ray",)
     sets = "RAY_(AUTH|JOB)_.*|RAY_ADDRESS"
     rank_bytes = 500 * MIB
     driver_bytes = 400 * MIB
     start_seconds = 10.0
+
+    def without_gpus(self, program: Program, packages: Mapping[str, str]) -> str | None:
+        """See `Framework`. What places its work itself asks Ray for GPUs itself."""
+        return cuda.without(packages) if program.gpus and not program.any_node else ""
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
         """Those with ranks, and the head, where the driver runs; Ray puts a script's tasks on all workers."""
@@ -116,6 +122,7 @@ def private_spec(plan: Plan, node: Node) -> Spec:
     driver = spec.process(DRIVER, [*wrapper, node.python, *plan.program.argv])
     made = _spec(plan, node).changed(temporary=temporary, ranks=(driver,))
     made = spec.files(made, {"private_ray.py": source("private_ray", RUN)})
+    made = made.changed(env={**spec.sees(plan, node), **made.env})  # Ray counts the cards that it sees
     return _python(_joins(made, node), plan, node)
 
 
@@ -139,6 +146,8 @@ def environment(plan: Plan, node: Node) -> dict[str, str]:
     env = common_environment(plan, node) | {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     env["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # what a script gives ray.init comes before the run's, and keeps the rest
     env["RAY_CHDIR_TO_TRIAL_DIR"] = "0"  # Train's and Tune's workers stay in the run's working directory
+    if plan.cards:
+        env["REGATTA_RANK_GPUS"] = str(max(cards.each if cards.visible else 0 for cards in plan.cards.values()))
     return env if node.local else env | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": TOKEN_PATH}
 
 

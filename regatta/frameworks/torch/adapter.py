@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from regatta.errors import UsageError
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
-from regatta.frameworks.plan import Plan, Rank
+from regatta.frameworks.plan import Plan, Program, Rank
+from regatta.frameworks.torch import cuda
 from regatta.hosts.cluster import Cluster, Node
 from regatta_protocol.run import Expected, Spec
 
 INTERFACE_VARIABLES = ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"]
 
-CUDA = ("nvidia-cuda-runtime", "cuda-toolkit")
-"""Packages that a torch without a local label has if it is built with CUDA."""
 RUN = "regatta.frameworks.torch.run"
 MARK = ".joined"
 """The file that a rank makes once it has joined a process group (`run/torchranks.py`)."""
@@ -49,14 +48,9 @@ class Torch(Framework):
     rank_bytes = 400 * MIB
     start_seconds = 9.0
 
-    def without_gpus(self, packages: Mapping[str, str]) -> str | None:
+    def without_gpus(self, program: Program, packages: Mapping[str, str]) -> str | None:
         """See `Framework`."""
-        version = packages.get("torch")
-        if version is None:
-            return "its packages have no torch"
-        label = version.partition("+")[2]
-        cuda = label.startswith("cu") if label else any(name.startswith(CUDA) for name in packages)
-        return None if cuda else f"torch {version} has no CUDA (python_env_torch_build)"
+        return cuda.without(packages) if program.gpus else ""
 
     def headline(self, plan: Plan) -> str:
         """See `Framework`."""

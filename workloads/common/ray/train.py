@@ -110,7 +110,7 @@ def answers(make: MakePart, restarts: int, kind: Kind = TORCH) -> Iterator[Seque
             places = placement.places(nodes, ray.get_runtime_context().get_node_id())
             mailbox = _mailbox()
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-            gpus = cluster.resource(nodes, "GPU") >= len(places)
+            gpus = _gpus(nodes, len(places))
             fit = _Fit(kind, make, mailbox, [node for _, node in places], folder, restarts, gpus=gpus)
             fit.wait_until_ready()
         events.ready()
@@ -121,11 +121,23 @@ def answers(make: MakePart, restarts: int, kind: Kind = TORCH) -> Iterator[Seque
         yield gathered
 
 
+def _gpus(nodes: Sequence[cluster.Node], ranks: int) -> int:
+    """GPUs of each rank: ``REGATTA_RANK_GPUS``, else one where there are enough. WorkerFailed where Ray has fewer."""
+    there, asked = cluster.resource(nodes, "GPU"), os.environ.get("REGATTA_RANK_GPUS")
+    if asked is None:
+        return int(there >= ranks)
+    if there < int(asked) * ranks:
+        raise WorkerFailed(
+            f"{ranks} rank(s) of {asked} GPU(s) do not fit: Ray was told of {there} GPU(s); run 'regatta provision' again"
+        )
+    return int(asked)
+
+
 class _Fit:
     """The trainer's `fit` in a thread, while the driver repeats what the workers say."""
 
     def __init__(
-        self, kind: Kind, make: MakePart, mailbox: Any, nodes: Sequence[str], folder: str, restarts: int, *, gpus: bool
+        self, kind: Kind, make: MakePart, mailbox: Any, nodes: Sequence[str], folder: str, restarts: int, *, gpus: int
     ) -> None:
         from ray.train import FailureConfig, RunConfig, ScalingConfig
 
@@ -134,12 +146,12 @@ class _Fit:
         self._error: BaseException | None = None
         trainer = kind.make(
             _loop,
-            gpus=gpus,
+            gpus=bool(gpus),
             train_loop_config={"make": make, "mailbox": mailbox, "met": kind.met, "token": secrets.token_hex(8)},
             scaling_config=ScalingConfig(
                 num_workers=len(nodes),
-                use_gpu=gpus,
-                resources_per_worker={"CPU": _SHARE_OF_A_CORE, **({"GPU": 1} if gpus else {})},
+                use_gpu=bool(gpus),
+                resources_per_worker={"CPU": _SHARE_OF_A_CORE, **({"GPU": gpus} if gpus else {})},
                 placement_strategy="SPREAD",
                 label_selector={"ray.io/node-id": f"in({','.join(sorted(set(nodes)))})"},
             ),

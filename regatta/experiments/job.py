@@ -105,20 +105,28 @@ def run(
     request: Request,
 ) -> dict[str, list[record.Record]]:
     """Do what is asked `repeats` times under each framework, interleaved."""
-    runs = len(frameworks) * repeats
-    job = _prepared(session, asked, runs, request)
+    job, request = _prepared(session, asked, frameworks, len(frameworks) * repeats, request)
     return in_turns(session, request, job, frameworks, repeats=repeats)
 
 
 def one(session: Session, asked: Invocation, framework: str, request: Request) -> Request:
     """The one run that is asked for, its input in place."""
-    return _prepared(session, asked, 1, request).request(request, framework)
+    job, request = _prepared(session, asked, [framework], 1, request)
+    return job.request(request, framework)
 
 
-def _prepared(session: Session, asked: Invocation, runs: int, request: Request) -> Job:
+def _prepared(
+    session: Session, asked: Invocation, frameworks: Sequence[str], runs: int, request: Request
+) -> tuple[Job, Request]:
+    """The job, and the request of its runs, which have equally many ranks under all of these frameworks."""
     asked.check(runs)
-    ranks = request.options.workers or sum(session.cores().values())
-    return prepare(session, asked, ranks, compared=runs > 1)
+    ranks = request.options.workers
+    if not ranks:
+        programs = {framework: _program(asked.workload, framework, ()) for framework in frameworks}
+        ranks, on_gpus = session.ranks(programs, request.options)
+        if on_gpus and len(frameworks) > 1:
+            request = replace(request, options=replace(request.options, workers=ranks))
+    return prepare(session, asked, ranks, compared=runs > 1), request
 
 
 def in_turns(

@@ -82,7 +82,8 @@ def choose(
         reason = (why or f"{program.label} uses none under {framework.name}") if there else _none(troubles)
         raise UsageError(f"--gpus {options.gpus}: {reason}; --gpus 0 runs on processors")
     if why is None and there:
-        return _placed(options, hosts, told, answers, troubles, shared_out=not framework.served(cluster))
+        asked = replace(options, workers=1) if framework.single else options
+        return _placed(asked, hosts, told, answers, troubles, shared_out=not framework.served(cluster))
     unused = (f"{there} GPU(s) of the hosts are not used, and ranks are one a core: {why}",) if there and why else ()
     return Choice(cards=none if why and framework.driver else {}, lines=(*troubles, *unused))
 

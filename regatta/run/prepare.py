@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -128,8 +128,8 @@ class Preparer:
         seen = self._looked(service)
         brought = self._bring(request, framework)
         synced_at = time.monotonic()
-        turn = None
-        made = self._plan(request, framework, brought)
+        turn, told = None, set[str]()
+        made = self._plan(request, framework, brought, told)
         with contextlib.ExitStack() as unless_ready:
             if wanted := self._wanted(request, made, framework, brought):
                 turn = queue.Turn(self._remote, wanted, self._console.note)
@@ -139,7 +139,7 @@ class Preparer:
                 asked_at += time.monotonic() - synced_at
                 seen, brought = self._looked(service), self._bring(request, framework, turn.cpus)
                 synced_at = time.monotonic()
-                made = self._plan(request, framework, brought, turn)
+                made = self._plan(request, framework, brought, told, turn)
             nodes = self._checked(made, framework, brought, service, seen)
             unless_ready.pop_all()
         source, answers, layer = brought.source, brought.answers, brought.layer
@@ -250,10 +250,7 @@ class Preparer:
 
     def _tell(self, lines: Sequence[str]) -> None:
         """Say once what of a tree is not synced."""
-        for line in lines:
-            if line not in self._told:
-                self._told.add(line)
-                self._console.note(line)
+        _once(lines, self._told, self._console.note)
 
     def _end_what_is_left(self, answers: Mapping[str, Inspected]) -> list[catalogue.RunInfo]:
         """End what is left of runs that have ended elsewhere; gives, and names, those that still run."""
@@ -274,15 +271,15 @@ class Preparer:
         request: Request,
         framework: Framework,
         brought: _Brought,
+        told: set[str],
         turn: queue.Turn | None = None,
     ) -> plan.Plan:
-        """Place the ranks, on the nodes of a turn if there is one."""
+        """Place the ranks, on the nodes of a turn if there is one. Lines that are in `told` are not told again."""
         source, answers, layer, variables = brought.source, brought.answers, brought.layer, brought.variables
         well, sick = gpus.well(framework, self._cluster, answers)
         if turn:
             well = {*well} - {node.name for node in self._cluster.workers} | ({*well} & {*turn.nodes})
-        for line in sick:
-            self._console.warn(line)
+        _once(sick, told, self._console.warn)
         cores = {name: answer.facts["cores"] for name, answer in answers.items() if name in well}
         said = request.options
         has = {**answers[self._cluster.head.name].packages, **(layer.packages if layer else {})}
@@ -290,11 +287,9 @@ class Preparer:
         waits = not (turn or said.now or self.held) and answers[self._cluster.head.name].slurm
         cards = {name: gpus.granted(answers[name], turn.gpus.get(name) if turn else None, waits=waits) for name in well}
         chosen = gpus.choose(framework, request.program, said, cluster, cards, has)
-        for line in chosen.lines:
-            self._console.note(line)
+        _once(chosen.lines, told, self._console.note)
         ranks = chosen.ranks or placement.placed(framework, said.workers, cluster, cores)
-        for warning in placement.crowded(ranks, cores):
-            self._console.warn(warning)
+        _once(placement.crowded(ranks, cores), told, self._console.warn)
         name = naming.check_run_name(said.name) if said.name else turn.run if turn else None
         return plan.Plan(
             run=name or naming.new_run_name(request.program.label, request.framework),
@@ -323,6 +318,13 @@ class Preparer:
             project=kept_folders.project(request.folder) if said.keep else None,
             former=kept_folders.former(request.folder) if said.keep else None,
         )
+
+
+def _once(lines: Iterable[str], told: set[str], tell: Callable[[str], None]) -> None:
+    for line in lines:
+        if line not in told:
+            told.add(line)
+            tell(line)
 
 
 def _half(request: Request) -> int | None:

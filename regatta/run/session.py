@@ -3,19 +3,21 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regatta.errors import RecordError, RunFailedError, UsageError
 from regatta.frameworks import registry
 from regatta.frameworks.api import StartedRun
+from regatta.frameworks.plan import Program
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote, ourselves
+from regatta.options.declaration import RunOptions
 from regatta.program import about_hosts, hint
 from regatta.records import record, store
 from regatta.records.clocks import Clocks
-from regatta.run import catalogue, detach, launch, queue, recording
+from regatta.run import catalogue, detach, gpus, launch, queue, recording
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome, reached
 from regatta.run.prepare import Preparer, Ready
@@ -68,9 +70,26 @@ class Session:
         self.remote.rest(self.cluster.nodes)
 
     def cores(self) -> dict[str, int]:
-        """Cores of each worker; together they are the ranks of a run that says nothing about its workers."""
+        """Cores of each worker."""
         answers = self.remote.everywhere(self.cluster.workers, Inspect(), step="cores")
         return {name: int(answer.facts["cores"]) for name, answer in answers.items()}
+
+    def ranks(self, programs: Mapping[str, Program], options: RunOptions) -> tuple[int, bool]:
+        """Return how many ranks all of these programs, by framework, can have that say nothing about it: one a GPU
+        where one of them computes on those (the second value), else one a core. UsageError for GPUs that are not there.
+        """
+        computing = {name: program for name, program in programs.items() if program.gpus}
+        head, workers = self.cluster.head, self.cluster.workers
+        nodes = tuple({node.name: node for node in (head, *workers)}.values())
+        answers = self.remote.everywhere(nodes, Inspect(packages=bool(computing)), step="cores")
+        told = {name: gpus.granted(answer, None, waits=True) for name, answer in answers.items()}
+        chosen = [
+            (framework, gpus.choose(framework, program, options, self.cluster, told, answers[head.name].packages).ranks)
+            for framework, program in ((registry.find(name), program) for name, program in computing.items())
+        ]
+        counts = [len(ranks) for framework, ranks in chosen if ranks and not framework.single]
+        cores = sum(int(answers[node.name].facts["cores"]) for node in workers)
+        return (min(counts), True) if counts else (cores, False)
 
     @contextlib.contextmanager
     def together(self, label: str, *, now: bool = False) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """GPUs by recorded facts (`gpus/`): what a node tells of them, and which a run's ranks get."""
 
+import io
 import json
 import os
 from dataclasses import replace
@@ -23,8 +24,10 @@ from regatta.node import metrics, notes, releases, rundirs, runs
 from regatta.node.problem import Problem
 from regatta.options.declaration import RunOptions
 from regatta.run import gpus, placement, recording
+from regatta.run.session import Session
 from regatta.tasks import services
 from regatta.terminal import top
+from regatta.terminal.console import Console
 from regatta_protocol.operations.launch import Inspected
 from regatta_protocol.run import Spec
 from regatta_protocol.states import Mode
@@ -294,6 +297,34 @@ def test_what_computes_on_processors_has_a_rank_a_core(framework: str) -> None:
     with pytest.raises(UsageError, match=f"--gpus 1: ppr uses none under {framework}; --gpus 0"):
         choose(cards("two"), framework=framework, program=replace(pagerank, gpus=False), gpus=1)
     assert choose(cards("two"), framework="ray", program=Program.script("a.py", ())) == gpus.Choice()
+
+
+class Told(Remote):
+    """Two hosts of eight cores each; the second one has two cards."""
+
+    def everywhere(self, nodes: Any, asked: Any, **_: Any) -> dict[str, Any]:
+        found = {"n1": {}, "n2": {"driver": "580.65.06", "cards": cards("two"), "problem": None}}
+        taken = tuple(card["uuid"] for card in cards("two"))
+        return {
+            one.name: Inspected(facts={"cores": 8, "gpus": found[one.name]}, packages=CUDA, gpus_taken=taken)
+            for one in nodes
+        }
+
+
+def test_programs_that_are_compared_have_as_many_ranks_as_there_are_gpus(tmp_path: Path) -> None:
+    nodes = (node(1), node(2))
+    cluster = Cluster("lab", tmp_path, nodes, nodes, nodes[0])
+    with Session(cluster, Console(io.StringIO(), io.StringIO()), tmp_path, Told(cluster)) as session:
+        every = dict.fromkeys(("single", "torch", "ray", "spark"), TRAINING)
+        assert session.ranks(every, RunOptions()) == (2, True)
+        assert session.ranks(every, RunOptions(gpus=0)) == (16, False)
+        assert session.ranks(dict.fromkeys(every, replace(TRAINING, gpus=False)), RunOptions()) == (16, False)
+
+
+def test_a_single_process_has_one_gpu_of_the_head() -> None:
+    choice = choose(cards("two"), framework="single", workers=4)
+    assert places(choice) == ["n1"] and choice.cards["n1"].visible == ("0",)
+    assert choose([], cards("two"), framework="single") == gpus.Choice(), "the head has none"
 
 
 def test_a_card_says_whether_its_ranks_compute_on_gpus() -> None:

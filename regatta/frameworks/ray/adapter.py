@@ -56,8 +56,8 @@ class Ray(Framework):
     start_seconds = 10.0
 
     def without_gpus(self, program: Program, packages: Mapping[str, str]) -> str | None:
-        """See `Framework`. What places its work itself asks Ray for GPUs itself."""
-        return cuda.without(packages) if program.gpus and not program.any_node else ""
+        """See `Framework`."""
+        return cuda.without_in_workload(program, packages)
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
         """Those with ranks, and the head, where the driver runs; Ray puts a script's tasks on all workers."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from regatta.frameworks.plan import Program
+
 _PACKAGES = ("nvidia-cuda-runtime", "cuda-toolkit")
 """Packages that a torch without a local label has if it is built with CUDA."""
 
@@ -14,3 +16,8 @@ def without(packages: Mapping[str, str]) -> str | None:
     label = version.partition("+")[2]
     built = label.startswith("cu") if label else any(name.startswith(_PACKAGES) for name in packages)
     return None if built else f"torch {version} has no CUDA (python_env_torch_build)"
+
+
+def without_in_workload(program: Program, packages: Mapping[str, str]) -> str | None:
+    """The same for a workload; empty for one that computes on processors, and for what asks for GPUs itself."""
+    return without(packages) if program.gpus and not program.any_node else ""

@@ -128,7 +128,8 @@ def _gpus(nodes: Sequence[cluster.Node], ranks: int) -> int:
         return int(there >= ranks)
     if there < int(asked) * ranks:
         raise WorkerFailed(
-            f"{ranks} rank(s) of {asked} GPU(s) do not fit: Ray was told of {there} GPU(s); run 'regatta provision' again"
+            f"{ranks} rank(s) of {asked} GPU(s) do not fit: Ray was told of {there} GPU(s) of its hosts; "
+            "run 'regatta provision' again"
         )
     return int(asked)
 

@@ -80,7 +80,7 @@ def seconds(work, *words):
     work(*words)
     return time.perf_counter() - began
 
-def anew(folder):  # plain words: a name
+def write_again(folder):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
 
@@ -95,9 +95,9 @@ found = {}
 for what, write, native in (("500 MB", large, native_large), ("5,000 files", small, native_small)):
     clear()
     for name, folder in (("local disk", local), ("shared folder", shared)):
-        anew(folder)  # plain words: a name
+        write_again(folder)
         found[f"{what}, {name}"] = [seconds(write, folder), seconds(read, folder)]
-    anew(back)  # plain words: a name
+    write_again(back)
     put = seconds(run, "rsync", "-r", f"{local}/", f"{head}:{far}/")
     found[f"{what}, rsync to the head"] = [put, seconds(run, "rsync", "-r", f"{head}:{far}/", f"{back}/rsync/")]
     if write is small and last == "no":

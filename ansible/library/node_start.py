@@ -37,10 +37,10 @@ def main():
     module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
     wanted = module.params
     try:
-        done, anew = settle(wanted["units"], wanted["files"], wanted["changes"], module.check_mode)
+        done, restarts = settle(wanted["units"], wanted["files"], wanted["changes"], module.check_mode)
     except (UnitError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=done, anew=anew)
+    module.exit_json(changed=done, restarts=restarts)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from regatta.run.catalogue import RunInfo
 from regatta.services import parts
 from regatta_protocol.states import State
 
-Anew = Mapping[str, Sequence[str]]
+Restarts = Mapping[str, Sequence[str]]
 
 
 def provision(
@@ -32,8 +32,8 @@ def provision(
             names = ", ".join(info.run for info in runs)
             what = f"what provisioning would restart is not known (see above), and still running: {names}"
             refuse_or_cancel(remote, runs, what, command, force=force)
-        elif hit := ended_by(runs, playbook.anew(cluster)):
-            restarted = _sentence(playbook.anew(cluster))
+        elif hit := ended_by(runs, playbook.restarts(cluster)):
+            restarted = _sentence(playbook.restarts(cluster))
             refuse_or_cancel(remote, hit, f"{restarted}, which ends {named(hit)}", command, force=force)
     return playbook.play("provision", inventory, cluster, extra, bundle)
 
@@ -41,18 +41,18 @@ def provision(
 def check(inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None) -> int:
     """Say what provisioning would change, and which runs it would end. Returns Ansible's exit code."""
     code = playbook.play("provision", inventory, cluster, extra, bundle)
-    if anew := playbook.anew(cluster):
-        hit = ended_by(going(Remote(cluster)), anew)
+    if restarts := playbook.restarts(cluster):
+        hit = ended_by(going(Remote(cluster)), restarts)
         refused = f"which ends {named(hit)}: it refuses that without {option(force=True)}"
         more = refused if hit else "no run needs it now"
-        restarted = _sentence(anew)
+        restarted = _sentence(restarts)
         print(f"{cluster.name}: {restarted}; {more}", flush=True)
     return code
 
 
-def ended_by(runs: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
+def ended_by(runs: Sequence[RunInfo], restarts: Restarts) -> list[RunInfo]:
     """Runs that do not outlive these units: those of a service that restarts, and of HDFS all that may read it."""
-    units = [unit for held in anew.values() for unit in held]
+    units = [unit for held in restarts.values() for unit in held]
     everybody = any({*part.units} & {*units} for part in parts.every() if part.restart_ends == "all")
     return [info for info in runs if everybody or set(info.adapter.units) & set(units)]
 
@@ -83,9 +83,9 @@ def named(runs: Sequence[RunInfo]) -> str:
     return ", ".join(f"{info.run} ({info.framework})" for info in runs)
 
 
-def _sentence(anew: Anew) -> str:
+def _sentence(restarts: Restarts) -> str:
     parts = []
     for service, units in services.every().items():
-        if hosts := [host for host, held in anew.items() if {*held} & {*units}]:
+        if hosts := [host for host, held in restarts.items() if {*held} & {*units}]:
             parts.append(f"{service} on {', '.join(hosts)}")
     return f"{' and '.join(parts)} would restart or be removed"

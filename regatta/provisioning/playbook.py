@@ -46,17 +46,17 @@ def foresee(
         return code, said.read()
 
 
-def anew(cluster: Cluster) -> dict[str, list[str]]:
+def restarts(cluster: Cluster) -> dict[str, list[str]]:
     """{node: units of Ray and HDFS} that would restart, by the last check of this inventory; empty before one."""
     try:
-        return dict(json.loads(_anew(cluster).read_text()))
+        return dict(json.loads(_restarts_file(cluster).read_text()))
     except (OSError, ValueError):
         return {}
 
 
-def _anew(cluster: Cluster) -> Path:
+def _restarts_file(cluster: Cluster) -> Path:
     control = sshconfig.control_prefix(cluster.folder, accept_new=True)
-    return control.with_name(f"{control.name}.anew")
+    return control.with_name(f"{control.name}.restarts")
 
 
 def play(
@@ -80,7 +80,7 @@ def play(
         log = steps.log(cluster.folder, Path(f"{book}-check" if check else book).name)
         if not output:
             print(f"{what} of {cluster.name}: {len(cluster.nodes)} host(s); {steps.named(log)}", flush=True)
-        _anew(cluster).unlink(missing_ok=True)
+        _restarts_file(cluster).unlink(missing_ok=True)
         adopted = adopting.adopt(cluster, inventory) if book == "provision" else adopting.Adopted()
         opened = bundling.open_(bundle) if bundle else None
         packages = opened.folder / bundleapt.FOLDER if opened else None
@@ -123,7 +123,7 @@ def _told(cluster: Cluster, adopted: adopting.Adopted) -> dict[str, str]:
     """Variables that tell roles what the controller knows of a cluster."""
     accounts = adopted.kept.accounts if adopted.kept else ()
     return {
-        "REGATTA_ANEW": str(_anew(cluster)),
+        "REGATTA_RESTARTS": str(_restarts_file(cluster)),
         own_secrets.UNKNOWN: adopted.unknown,
         "REGATTA_ACCOUNTS": " ".join(accounts),
     }

@@ -71,7 +71,7 @@ def verdict(cluster: str, code: int, found: Mapping[str, Any], said: str) -> Ver
 def check(path: Path, cluster: Cluster, words: Sequence[str], bundle: Path | None) -> int:
     """Check a cluster and print what provisioning would change as JSON; returns Ansible's exit code."""
     code, said = playbook.foresee("provision", path, cluster, words, bundle)
-    restarts = playbook.anew(cluster)
+    restarts = playbook.restarts(cluster)
     runs = interruption.ended_by(interruption.going(Remote(cluster)), restarts) if restarts else []
     found = Checked(cluster.name, code == 0, changes(said), restarts, [one.run for one in runs], _problems(code, said))
     print(json.dumps(asdict(found), indent=1), flush=True)

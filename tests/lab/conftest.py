@@ -163,7 +163,7 @@ def cluster(ended_by_signals: None) -> Iterator[Cluster]:
     for name in life.NAMES:
         with life.held(name) as free:
             try:
-                if free and (made := life.begin(name, wanted, anew=life.fresh())):
+                if free and (made := life.begin(name, wanted, fresh=life.fresh())):
                     yield made
                     return
             finally:

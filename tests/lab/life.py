@@ -111,13 +111,13 @@ def made_from(name: str) -> str | None:
     return link.readlink().parents[1].name.removeprefix(f"{name}-") if link.is_symlink() else None
 
 
-def begin(name: str, wanted: str, *, anew: bool = False) -> Cluster | None:
+def begin(name: str, wanted: str, *, fresh: bool = False) -> Cluster | None:
     """The provisioned lab of a name, its services up; None where its addresses are in use.
 
     It starts from the kept lab; where there is none, or where a new one is asked for, it is provisioned and then kept.
     """
     started = time.monotonic()
-    there = kept.place(name, wanted).is_dir() and not anew
+    there = kept.place(name, wanted).is_dir() and not fresh
     lab_command("down", "--name", name)
     words = ("--kept", wanted) if there else ("--nodes", str(NODES), "--egress", "no")
     done = lab_command("up", "--name", name, *words)

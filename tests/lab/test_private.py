@@ -176,7 +176,7 @@ def spoiled(archive: Path, folder: Path) -> Path:
     return folder / archive.name
 
 
-def test_a_host_made_anew_is_provisioned_through_the_head(private: Cluster) -> None:
+def test_a_host_rebuilt_is_provisioned_through_the_head(private: Cluster) -> None:
     private.lab.rebuild("node2", keep_known_hosts=True)
     refused = play(private.lab, "provision", good=False)
     assert "regatta forget --node node2" in " ".join(refused.split())

@@ -149,7 +149,7 @@ def test_what_is_open_to_whom(cluster: Cluster) -> None:
 
 
 @pytest.mark.whole
-def test_a_host_made_anew_comes_back(cluster: Cluster) -> None:
+def test_a_host_rebuilt_comes_back(cluster: Cluster) -> None:
     hosts = cluster.lab
     three = hosts.nodes[2]
     hosts.rebuild(three, keep_known_hosts=True)

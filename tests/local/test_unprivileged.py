@@ -131,7 +131,7 @@ def test_demo_chooses_this_machine_and_says_so_first(ready: Person, demo: tuple[
         assert [source["top"] for source in other.answer["sources"]] == [s["top"] for s in single.answer["sources"]]
 
 
-def test_the_second_time_nothing_is_made_anew(ready: Person) -> None:
+def test_the_second_time_nothing_is_made_again(ready: Person) -> None:
     code, text = ready.type("make", "setup-node")
     assert (code, text) == (0, "")
 

@@ -418,7 +418,7 @@ def test_a_layer_is_on_every_node_whole_and_read_only(pair: Remote, tree: Path, 
     assert (told.key, told.whose, told.packages) == (made.key, ("project",), {"pear": "2.5"})
 
 
-def test_a_list_is_resolved_anew_where_its_wheels_have_moved(
+def test_a_list_is_resolved_again_where_its_wheels_have_moved(
     remote: Remote, tree: Path, folder_of_wheels: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     """Neither node nor cache has the layer any more, and what was found before names files that are gone."""

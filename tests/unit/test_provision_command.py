@@ -212,16 +212,16 @@ def busy(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
     return seen
 
 
-@pytest.mark.parametrize(("anew", "ends"), [(RAY, ["rayed"]), (HDFS, ["rayed", "torched"])])
+@pytest.mark.parametrize(("restarts", "ends"), [(RAY, ["rayed"]), (HDFS, ["rayed", "torched"])])
 def test_provisioning_that_would_end_runs_names_and_refuses_them(
     inventory: Path,
     busy: dict[str, list],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    anew: dict[str, list[str]],
+    restarts: dict[str, list[str]],
     ends: list[str],
 ) -> None:
-    monkeypatch.setattr(playbook, "anew", lambda _: anew)
+    monkeypatch.setattr(playbook, "restarts", lambda _: restarts)
     assert commands.main(["hdfs-restore-metadata", "--inventory", str(inventory)]) == 2
     assert "--yes" in capsys.readouterr().err
     for command, *more in (["provision"], ["add-node", "--node", "n1"], ["hdfs-restore-metadata", "--yes"]):
@@ -244,7 +244,7 @@ def test_provisioning_that_would_end_runs_names_and_refuses_them(
 def test_provisioning_that_ends_no_run_goes_on(
     inventory: Path, busy: dict[str, list], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(playbook, "anew", lambda _: {})
+    monkeypatch.setattr(playbook, "restarts", lambda _: {})
     assert commands.main(["provision", "--inventory", str(inventory)]) == 0
     assert busy == {"played": [[]], "cancelled": []}
 
@@ -259,14 +259,14 @@ def test_what_cannot_be_foreseen_is_refused_while_runs_go_on(
     assert busy == {"played": [], "cancelled": []}
 
 
-def test_units_that_start_anew_or_go_are_those_that_the_roles_name() -> None:
+def test_units_that_restart_or_go_are_those_that_the_roles_name() -> None:
     said = {
-        "n1": {"ray_started": {"anew": ["regatta-ray-head.service"]}, "hdfs_started": {"skipped": True}},
+        "n1": {"ray_started": {"restarts": ["regatta-ray-head.service"]}, "hdfs_started": {"skipped": True}},
         "n2": {"hdfs_removed": {"units": ["regatta-hdfs-datanode.service"]}, "ray_removed": {"skipped": True}},
-        "n3": {"ray_started": {"anew": []}},
+        "n3": {"ray_started": {"restarts": []}},
     }
-    units_anew = modules.load("summary", "playbooks/filter_plugins/summary.py").units_anew
-    assert units_anew(said, ["n1", "n2", "n3"], ["ray", "hdfs", "spark"]) == {
+    restarted_units = modules.load("summary", "playbooks/filter_plugins/summary.py").restarted_units
+    assert restarted_units(said, ["n1", "n2", "n3"], ["ray", "hdfs", "spark"]) == {
         "n1": ["regatta-ray-head.service"],
         "n2": ["regatta-hdfs-datanode.service"],
     }

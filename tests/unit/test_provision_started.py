@@ -144,7 +144,7 @@ def test_hdfs_restarts_for_its_configuration_and_reads_its_lists_again(
     assert host.restarted() == both and len(refreshed) == 1
 
 
-def test_units_that_run_and_start_anew_are_named_before_and_after(host: Host, utils: ModuleType) -> None:
+def test_units_that_run_and_restart_are_named_before_and_after(host: Host, utils: ModuleType) -> None:
     start = modules.load("node_start", "library/node_start.py")
     units, files = ["regatta-ray-head.service"], [host.write("token", "1")]
     assert start.settle(units, files, [], False) == (True, [])

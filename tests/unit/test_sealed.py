@@ -156,7 +156,7 @@ def test_what_was_changed_since_is_named(
     assert said in str(raised.value)
 
 
-def test_who_signs_it_anew_has_another_fingerprint(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+def test_who_signs_it_again_has_another_fingerprint(project: tree.Tree, key: Path, tmp_path: Path) -> None:
     file = seal(project, key, tmp_path)
     before = sealed.verify(file).fingerprint
     other = new_key(tmp_path / "other")

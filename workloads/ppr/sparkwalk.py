@@ -24,7 +24,7 @@ from workloads.ppr.dialect import How
 from workloads.ppr.graph import Graph, kernels
 from workloads.ppr.sparkblocks import Blocks, build, kept
 
-ANEW = 16
+RESTART_STEPS = 16
 """The number of steps that are joined to each other: then they begin again, from scores that the driver has gathered.
 
 Spark does again all that led to what a lost executor had, and keeps what was sent in each step until then.
@@ -109,8 +109,8 @@ class Walk:
         stride = Stride(tuple(self._changes), self._homes.copy(), flow.returned(), flow.lacking(), self._alpha)
         records, partitions = self._blocks.rdd, len(self._blocks.bounds)
         before, start = self._moved, None
-        if before is not None and self.steps % ANEW == 0:
-            start = self._anew()
+        if before is not None and self.steps % RESTART_STEPS == 0:
+            start = self._restart()
         elif before is not None:
             sent = before.flatMap(_sent)
             records = records.union(sent.partitionBy(partitions) if records.partitioner else sent)
@@ -142,7 +142,7 @@ class Walk:
             self._have = out, state
         return self._have
 
-    def _anew(self) -> Any:
+    def _restart(self) -> Any:
         """Let the next step begin from what the driver has, so that Spark can forget all before."""
         start = carried.to_all(self._context, self._gathered())
         if self._start is not None:

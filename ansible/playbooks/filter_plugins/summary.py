@@ -79,21 +79,21 @@ def _unequal(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
     return found
 
 
-def units_anew(hostvars: Answers, hosts: Sequence[str], roles: Sequence[str]) -> dict[str, list[str]]:
+def restarted_units(hostvars: Answers, hosts: Sequence[str], roles: Sequence[str]) -> dict[str, list[str]]:
     """{host: units that run, and restart or go}, from what roles have registered as `_removed` and `_started`."""
     found = {}
     for host in hosts:
         said = hostvars[host]
         units = [unit for role in roles for unit in said.get(f"{role}_removed", {}).get("units", [])]
-        units += [unit for role in roles for unit in said.get(f"{role}_started", {}).get("anew", [])]
+        units += [unit for role in roles for unit in said.get(f"{role}_started", {}).get("restarts", [])]
         if units:
             found[host] = units
     return found
 
 
 class FilterModule:
-    """`hostvars | verify_summary(hosts, services)` -> {lines, problems}; `hostvars | units_anew(hosts, roles)`."""
+    """`hostvars | verify_summary(hosts, services)` -> {lines, problems}; `hostvars | restarted_units(hosts, roles)`."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return what Ansible finds here."""
-        return {"verify_summary": summary, "units_anew": units_anew}
+        return {"verify_summary": summary, "restarted_units": restarted_units}

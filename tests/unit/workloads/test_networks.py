@@ -57,11 +57,11 @@ def test_what_is_kept_of_transformers_is_what_it_answers(tmp_path: Path) -> None
     paths = f"{PROJECT}:{locked.packages('networks-test')}"
     done = python("-m", "benchmarks.networks", str(kept), PYTHONPATH=paths, HF_HUB_OFFLINE="1")
     assert done.status == 0, done.err
-    anew = json.loads(kept.read_text())
-    assert anew.keys() == WRITTEN.keys()
+    again = json.loads(kept.read_text())
+    assert again.keys() == WRITTEN.keys()
     for name, found in WRITTEN.items():
-        assert anew[name]["parameters"] == found["parameters"]
-        torch.testing.assert_close(*(torch.tensor(one["scores"]) for one in (anew[name], found)), rtol=1e-4, atol=1e-4)
+        assert again[name]["parameters"] == found["parameters"]
+        torch.testing.assert_close(*(torch.tensor(one["scores"]) for one in (again[name], found)), rtol=1e-4, atol=1e-4)
 
 
 def test_groups_are_normalised_as_ranks_would_and_their_statistics_are_the_mean() -> None:

@@ -144,12 +144,12 @@ def test_the_answer_is_that_of_one_process(graph: Path, spark: dict[str, str], w
 
 
 @whole
-def test_steps_begin_anew_from_what_is_gathered(tmp_path: Path, spark: dict[str, str]) -> None:
+def test_steps_begin_again_from_what_is_gathered(tmp_path: Path, spark: dict[str, str]) -> None:
     circle = tmp_path / "circle.txt"
     circle.write_text("".join(f"{node} {(node + 1) % 500}\n" for node in range(500)))
     arguments = ("--graph", str(circle), "--count=3", "--alpha=0.3", "--tolerance=1e-7")
     alone = ppr(*arguments)
-    assert alone.answer["sources"][0]["iterations"] > 2 * sparkwalk.ANEW
+    assert alone.answer["sources"][0]["iterations"] > 2 * sparkwalk.RESTART_STEPS
     run = ppr(*arguments, "--framework=spark", **spark)
     assert run.status == 0, run.err
     assert run.answer == alone.answer

@@ -317,8 +317,8 @@ def test_an_interrupted_search_is_gone_on_with(project: Path, name: str, request
     assert run.status == 0, run.err
     assert "2 of 4 trials are those of an earlier search" in run.out
     assert (project / "seen").read_text().split() == ["1", "2", "3", "3", "4"]
-    anew = searched(project, "fragile", space, *words)
-    assert anew.answer == run.answer and run.answer["value"] == 4
+    again = searched(project, "fragile", space, *words)
+    assert again.answer == run.answer and run.answer["value"] == 4
     assert (project / "seen").read_text().split()[5:] == ["1", "2", "3", "4"]
 
 

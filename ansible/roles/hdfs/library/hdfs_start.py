@@ -41,7 +41,7 @@ def settle(wanted, check):
     quiet = {path for path in wanted["files"] if path in wanted["lists"] or path.endswith((".py", "hadoop-env.sh"))}
     units = {unit: f"/etc/systemd/system/{unit}" for unit in wanted["units"]}
     shared = [path for path in wanted["files"] if path not in quiet | set(units.values())]
-    changes, done, anew = set(wanted["changes"]), False, []
+    changes, done, restarts = set(wanted["changes"]), False, []
     reads = {unit: [*shared, path] for unit, path in units.items()}
     old = {unit for unit, files in reads.items() if changes & set(files) or stale(unit, files)}
     if old and not check:
@@ -49,7 +49,7 @@ def settle(wanted, check):
     for unit, files in reads.items():
         off, up = not enabled(unit), going(unit)
         if unit in old and up:
-            anew.append(unit)
+            restarts.append(unit)
         if not check:
             if off:
                 must("enable", "--quiet", unit)
@@ -59,7 +59,7 @@ def settle(wanted, check):
         done = done or off or not up or unit in old
         if unit == NAMENODE:
             done = _lists_read(wanted, check, fresh=unit in old or not up) or done
-    return done, anew
+    return done, restarts
 
 
 def _lists_read(wanted, check, fresh):
@@ -83,10 +83,10 @@ def main():
     paths = {name: {"type": "path", "required": True} for name in ("root", "java_home", "conf")}
     module = AnsibleModule(argument_spec={**lists, **paths}, supports_check_mode=True)
     try:
-        done, anew = settle(module.params, module.check_mode)
+        done, restarts = settle(module.params, module.check_mode)
     except (UnitError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=done, anew=anew)
+    module.exit_json(changed=done, restarts=restarts)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,8 @@ def _work(place: Place, start: StartRun, *, begun: bool) -> None:
     except Exception as error:
         _log(f"{run}: {error}")
         reason = str(error)
+        if run == os.environ["SLURM_JOB_NAME"] and not _begun(place, run):
+            runs.refuse(place, start.spec, reason)
     if _begun(place, run):
         runs.stop(place, run, reason)
     sys.exit(1)

@@ -101,6 +101,33 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Sta
     return Started(folder, interface, others, used, without, place.get("by") or "")
 
 
+def refuse(place: Place, spec: Spec, cause: str) -> None:
+    """Leave a run that could not start as one that has failed here, so that lists, its log and its record say why.
+
+    Does nothing where another run has its name. Of a spec that was not checked only what is shown is kept.
+    """
+    shown = Spec(spec.id, Mode.UNIT, spec.framework, spec.release, plan=spec.plan, record=spec.record)
+    folder = rundirs.path(place, spec.id)
+    os.makedirs(rundirs.base(place), exist_ok=True)
+    with releases.lock(place):
+        if os.path.lexists(folder):
+            return
+        with notes.starting(place, spec.id, shown, None):
+            os.mkdir(folder, 0o750)
+            _give(place, folder)
+            _refused(place, spec.id, shown, cause)
+            notes.mark_ended(place, spec.id)
+
+
+@rights.of_run()
+def _refused(place: Place, run: str, shown: Spec, cause: str) -> None:
+    folder = rundirs.path(place, run)
+    with open(os.path.join(folder, "log"), "w") as log:
+        log.write(f"|it could not start: {cause}\n")
+    rundirs.store(os.path.join(folder, "spec.json"), encode(Begun(**vars(shown), started=time.time())), 0o640)
+    supervisor.write_exit(folder, supervisor.failed(supervisor.own_failure(1, f"it could not start: {cause}")))
+
+
 def _claim(place: Place, spec: Spec, folder: str) -> None:
     """Raise Problem where the run cannot start here: its code is gone, or its name is taken."""
     if not os.path.isdir(releases.folder(place, spec.release)):

@@ -264,6 +264,23 @@ def test_a_run_without_a_controller_takes_the_nodes_that_are_free_when_it_begins
     assert listed(queue, own)["after-a-loss"]["state"] == "succeeded"
 
 
+def test_a_run_that_cannot_start_without_a_controller_says_why(queue: Cluster, own: Path) -> None:
+    ahead = queue.background(own, *job(4, "ahead", 600))
+    read_until(ahead, "begins")
+    queue.regatta(own, *job(4, "in-vain", 0, -1, "--detach"))
+    release = queue.lab.ssh(queue.lab.nodes[1], "ls -t /opt/regatta/releases | head -n 1").stdout.strip()
+    queue.lab.ssh(queue.lab.nodes[1], f"sudo mv /opt/regatta/releases/{release} /opt/away")
+    queue.regatta(own, "cancel", "ahead")
+    finish(ahead)
+    wait_for(lambda: not names(queue, own), 60)
+    queue.lab.ssh(queue.lab.nodes[1], f"sudo mv /opt/away /opt/regatta/releases/{release}")
+    assert listed(queue, own)["in-vain"]["state"] == "failed"
+    why = f"{queue.lab.nodes[1]}: it could not start: release {release} is not on this node"
+    assert why in queue.regatta(own, "show", "in-vain").stdout
+    assert "it could not start: release" in queue.regatta(own, "logs", "in-vain").stdout
+    assert queue.nothing_runs("in-vain")
+
+
 def test_workloads_restarts_and_ray_scripts_do_without_a_controller(queue: Cluster, own: Path) -> None:
     queue.fab("run-pi", "--workers", "2", "--framework", "ray", "--name", "a-workload", "--detach")
     (own / "once.py").write_text(

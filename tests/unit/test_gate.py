@@ -312,6 +312,11 @@ def test_each_node_checks_its_part_of_a_run_without_a_controller(ask: Ask, folde
     for wrong in ({"cwd": "/etc"}, {"limits": {**LIMITS, "processes": 5001}}, {"mode": "session"}):
         code, said = task("run", "new", "new", **wrong)
         assert code == 1 and "a member may not have a run with " in said, said
+    assert not (folder / "state/runs/other").exists()
+    (shown,) = [one for one in ask("run.list", {})["done"]["runs"] if one["id"] == "new"]
+    assert shown["state"] == "failed"
+    cause = json.loads((folder / "state/runs/new/exit.json").read_text())["failure"]["cause"]
+    assert "it could not start: a member may not have a run with cwd" in cause
     for run in ("mine", "theirs"):  # of these names, which the job did not begin
         assert f"a run named '{run}' exists already" in task("run", run, run)[1]
         for what in ("stop", "finish"):

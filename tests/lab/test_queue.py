@@ -53,6 +53,16 @@ systemctl show --property=MainPID munge slurmd %(daemons)s
 dpkg --list 'slurm*' munge
 """
 
+KEY = "head -c 64 /dev/urandom | base64 -w0 >/etc/regatta/slurm/munge.key"
+DROP_IN = "/run/systemd/system/regatta-munge.service.d"
+CLOCK = f"""\
+apt-get -qq update && apt-get -qq install --no-install-recommends faketime >/dev/null
+mkdir {DROP_IN}
+echo "[Service]" >{DROP_IN}/clock.conf
+echo "Environment=FAKETIME=+2h LD_PRELOAD=$(dpkg -L libfaketime | grep libfaketime.so.1)" >>{DROP_IN}/clock.conf
+"""
+"""Two ways in which MUNGE on a host lacks the others' trust: by its key, and by its clock."""
+
 
 @contextlib.contextmanager
 def listening() -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -499,20 +509,27 @@ def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path
 
 
 @pytest.mark.provisioning
-def test_a_host_whose_munge_key_differs_is_named_and_gets_the_clusters_again(queue: Cluster, own: Path) -> None:
-    """Slurm's daemons there do not believe each other; a run with a controller needs none of them."""
-    second, key = queue.lab.nodes[1], "/etc/regatta/slurm/munge.key"
-    restart = "sudo systemctl restart regatta-munge regatta-slurmd"
-    queue.lab.ssh(second, f"head -c 64 /dev/urandom | base64 -w0 | sudo tee {key} >/dev/null; {restart}")
-    assert "ends 3" in queue.regatta(own, *job(4, "two-keys", 0)).stdout
+@pytest.mark.parametrize("wrong", [KEY, CLOCK], ids=["key", "clock"])
+def test_a_host_that_munge_does_not_believe_is_named_and_comes_back(queue: Cluster, own: Path, wrong: str) -> None:
+    """Its key differs, or its clock by two hours: daemons of Slurm there refuse each other's messages, and a run with a
+    controller needs none of them.
+    """
+    first, second = queue.lab.nodes
+    restart = "systemctl daemon-reload; systemctl restart regatta-munge regatta-slurmd"
+    queue.lab.ssh(second, f"sudo sh -c {shlex.quote(f'set -e; {wrong}; {restart}')}")
+    assert "ends 3" in queue.regatta(own, *job(4, "two-of-them", 0)).stdout
     states = "sinfo --all --noheader --Node --format='%N %t'"
-    wait_for(lambda: f"{second} down*" in queue.lab.ssh(queue.lab.nodes[0], states).stdout, 300)
+    wait_for(lambda: f"{second} down*" in queue.lab.ssh(first, states).stdout, 300)
     said = " ".join(play(queue.lab, "verify", good=False).split())
-    assert f"Slurm gives no runs to {second}, which does not answer it" in said and "MUNGE key" in said
+    assert f"Slurm gives no runs to {second}, which does not answer it" in said
+    assert "its MUNGE key or its clock differs" in said
+    if wrong == CLOCK:
+        queue.lab.ssh(second, f"sudo sh -c 'rm -r {DROP_IN}; {restart}'")
     play(queue.lab, "provision")
-    wait_for(lambda: f"{second} idle" in queue.lab.ssh(queue.lab.nodes[0], states).stdout, 120)
-    assert "queued" in queue.regatta(own, *job(4, "one-key", 0, -1, "--detach")).stdout
-    wait_for(lambda: listed(queue, own).get("one-key", {}).get("state") == "succeeded", 120)
+    wait_for(lambda: f"{second} idle" in queue.lab.ssh(first, states).stdout, 120)
+    assert "queued" in queue.regatta(own, *job(4, "one-again", 0, -1, "--detach")).stdout
+    wait_for(lambda: listed(queue, own).get("one-again", {}).get("state") == "succeeded", 120)
+    queue.fab("runs-gc", "--before", "0m", "--yes")  # the next one takes these names again
 
 
 @pytest.mark.provisioning

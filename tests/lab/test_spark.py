@@ -378,8 +378,8 @@ def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:
     assert "inactive" in spark.lab.ssh("node1", "systemctl is-active regatta-spark-history", check=False).stdout
 
 
-def test_prometheus_has_what_daemons_and_executors_hold(spark: Cluster, project: Path) -> None:
-    with_spark(spark.lab, monitoring_enabled=True)
+def test_prometheus_has_what_daemons_and_executors_hold_and_a_job_has_its_page(spark: Cluster, project: Path) -> None:
+    with_spark(spark.lab, monitoring_enabled=True, spark_properties={"spark.ui.enabled": "true"})
     play(spark.lab, "provision")
     going = spark.background(project, "sparkrun", "--workers", "2", "--name", "watched", "job.py", "0", "1")
     with metrics.opened(spark) as prometheus:
@@ -393,6 +393,12 @@ def test_prometheus_has_what_daemons_and_executors_hold(spark: Cluster, project:
             wait_for(lambda: said("spark_master_applications") == [1], 60)
             assert said("spark_master_alive_workers") == [2] and said("spark_worker_cores_used") == [1, 1]
             assert min(said("spark_worker_memory_used_bytes")) >= 512 << 20
+            dashboard = spark.background(project, "dashboard")
+            page = read_until(dashboard, "Spark job ").rpartition(": ")[2].split()[0]
+            with urllib.request.urlopen(f"{page}jobs/", timeout=60) as answer:
+                assert b"Spark Jobs" in answer.read()
+            os.killpg(dashboard.pid, signal.SIGINT)
+            finish(dashboard, 60)
         finally:
             spark.fab("cancel", "watched", check=False)
             finish(going, 120)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence, cast
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple, cast
 
 from regatta.node import holder, notes, rundirs, runs
 from regatta.node.problem import Problem
@@ -44,7 +44,8 @@ def main(what: str, asked: str, member: str) -> None:
         ["scontrol", "show", "hostnames", listed], capture_output=True, text=True, errors="replace", check=True
     )
     try:
-        start = part(said, names.stdout.split(), own, _cpus(own) if said.shares else ())
+        cpus, gpus = _granted(own) if said.shares else ((), ())
+        start = part(said, names.stdout.split(), own, cpus, gpus)
     except KeyError as error:
         _log(f"{os.environ['SLURM_JOB_NAME']}: {error} has joined the cluster after it was queued: start it again")
         sys.exit(1)
@@ -113,16 +114,19 @@ def _checked(place: Place, start: StartRun) -> StartRun:
     return cast("StartRun", members.rule("run.start").checked(place, start))
 
 
-def _cpus(own: str) -> List[int]:
-    """The CPUs of this node that the job has."""
-    mine = holder.parts(os.environ["SLURM_JOB_ID"])[0][own]
-    return [sorted(os.sched_getaffinity(0))[number] for number in mine]
+def _granted(own: str) -> Tuple[List[int], List[int]]:
+    """The CPUs of this node that the job has, and its GPUs, counted from 0 in the order of their files."""
+    cpus, gpus = holder.parts(os.environ["SLURM_JOB_ID"])
+    return [sorted(os.sched_getaffinity(0))[number] for number in cpus[own]], gpus.get(own, [])
 
 
-def part(said: Carried, granted: Sequence[str], own: str, cpus: Sequence[int] = ()) -> StartRun | None:
-    """What the node `own` starts of a run on the nodes that are granted, or on these CPUs of it; None: nothing.
+def part(
+    said: Carried, granted: Sequence[str], own: str, cpus: Sequence[int] = (), gpus: Sequence[int] = ()
+) -> StartRun | None:
+    """What the node `own` starts of a run on the nodes that are granted, or on parts of these; None: nothing.
 
-    Their order is that of their kinds, and then of the cluster. KeyError for a node that was not there yet.
+    `cpus`, `gpus`: of this node, where the run has a part of it. The order of nodes is that of their kinds, and then of
+    the cluster. KeyError for a node that was not there yet.
     """
     nodes = said.nodes
     order = {name: (node.kind, number) for number, (name, node) in enumerate(nodes.items())}
@@ -138,10 +142,21 @@ def part(said: Carried, granted: Sequence[str], own: str, cpus: Sequence[int] = 
     found = json.loads(text)
     found["spec"]["files"] = said.files[found["spec"]["files"]]
     found["spec"]["record"]["facts"] = nodes[own].facts
+    if any(card.startswith(said.token) for card in found["spec"]["gpus"]):
+        cards = sorted(nodes[own].facts["gpus"]["cards"], key=lambda card: int(card["minor"]))
+        _on(found["spec"], [cards[number] for number in gpus or range(len(cards))])
     if cpus:
         found["spec"]["cpus"] = cpus
         found["spec"]["record"]["facts"] = {**nodes[own].facts, "cpus": cpus, "cores": len(cpus)}
     return decode(StartRun, found)
+
+
+def _on(spec: Dict[str, Any], cards: Sequence[Dict[str, Any]]) -> None:
+    """Let a part have these cards in place of as many that it was planned with: ranks know theirs by their number."""
+    env, count = spec["env"], len(spec["gpus"])
+    if env["CUDA_VISIBLE_DEVICES"] == ",".join(spec["gpus"]):  # else it is a person's own
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(card["visible"] for card in cards[:count])
+    spec["gpus"] = [card["uuid"] for card in cards[:count]]
 
 
 def _log(text: str) -> None:

@@ -315,7 +315,6 @@ def _sizes(place: Place, asked: AskSizes) -> AskSizes:
 
 def _hold(place: Place, asked: HoldNodes) -> HoldNodes:
     _queued(asked, asked.only)
-    _must(0 <= asked.gpus <= MOST_NODES, f"{asked.gpus} GPUs")
     if any(one.run == asked.run and one.others for one in queue.listing(place).entries):
         raise Problem(f"a run named '{asked.run}' is in the queue: choose another name")
     return asked
@@ -326,8 +325,8 @@ def _queued(asked: HoldNodes | SubmitRun, nodes: Iterable[str]) -> None:
     _must(0 < asked.wanted <= MOST_NODES and all(map(_HOST.match, nodes)), f"the nodes {nodes}")
     _must(asked.seconds is None or 0 < asked.seconds <= MOST_SECONDS, f"{asked.seconds} s")
     _must(abs(asked.nice) <= MOST_NICE, f"the priority {asked.nice}")
-    counts = (asked.ranks, asked.cores or 0, (asked.memory or 0) >> 10)
-    _must(all(0 <= one <= 1 << 20 for one in counts), f"{counts} ranks, cores and GiB")
+    counts = (asked.ranks, asked.cores or 0, (asked.memory or 0) >> 10, asked.gpus)
+    _must(all(0 <= one <= 1 << 20 for one in counts), f"{counts} ranks, cores, GiB and GPUs")
 
 
 def _submit(place: Place, asked: SubmitRun) -> SubmitRun:

@@ -97,12 +97,10 @@ def hold(  # noqa: PLR0913 (the keys of one request)
     for old in (state, _withdrawn(run)):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(old)
-    if gpus and (_existing() is not None or not os.path.exists(_GRES)):
-        gpus, cores = 0, None
+    gpus, cores = _counted(gpus, cores)
     tasks = f"--ntasks-per-node={-(-ranks // wanted)}" if gpus else f"--ntasks={ranks}"
     words = [
-        *_share(tasks, cores),
-        *([f"--gres=gpu:{gpus}"] if gpus else []),
+        *_share(tasks, cores, gpus),
         *_limits(seconds, memory),
         *_words(_HELD, run, place.get("by") or "", wanted, only, nice),
     ]
@@ -153,13 +151,18 @@ def _words(
     return words
 
 
-def _share(ranks: str, cores: int | None) -> List[str]:
-    """Whole nodes, or these cores. Problem where another's Slurm counts these in its own way."""
+def _counted(gpus: int, cores: int | None) -> Tuple[int, int | None]:
+    """GPUs and cores that a run with GPUs asks for: whole nodes, and so neither, where Slurm does not count GPUs."""
+    return (0, None) if gpus and (_existing() is not None or not os.path.exists(_GRES)) else (gpus, cores)
+
+
+def _share(ranks: str, cores: int | None, gpus: int) -> List[str]:
+    """Whole nodes, or these cores and GPUs. Problem where another's Slurm counts these in its own way."""
     if not cores:
         return ["--exclusive"]
     if _existing() is not None:
         raise Problem("--cores: this cluster's Slurm is not Regatta's, and gives runs only whole nodes: leave it out")
-    return [ranks, f"--cpus-per-task={cores}"]
+    return [ranks, f"--cpus-per-task={cores}", *([f"--gres=gpu:{gpus}"] if gpus else [])]
 
 
 def _limits(seconds: float | None, memory: int | None) -> List[str]:
@@ -210,6 +213,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     memory: int | None = None,
     ranks: int = 0,
     cores: int | None = None,
+    gpus: int = 0,
 ) -> Submitted:
     """Put a run into the queue, whose job starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     if not there(place):
@@ -219,7 +223,8 @@ def submit(  # noqa: PLR0913 (the keys of one request)
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
     nodes = tuple(carried.nodes)
     only = nodes if fixed else ()
-    words = [*_share(f"--ntasks-per-node={ranks}", cores), *_limits(seconds, memory), *_BATCH]
+    gpus, cores = _counted(gpus, cores)
+    words = [*_share(f"--ntasks-per-node={ranks}", cores, gpus), *_limits(seconds, memory), *_BATCH]
     words += _words(_DETACHED, run, place.get("by") or "", wanted, only, nice, nodes)
     if after is not None:
         words.append(f"--dependency=afterok:{after}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from regatta.errors import UsageError
 from regatta.frameworks.api import Framework
-from regatta.frameworks.plan import Plan, Rank
+from regatta.frameworks.plan import Cards, Plan, Rank
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import RunOptions
@@ -40,9 +40,11 @@ def request(
     asked, fixed = carried(remote.cluster, plan, about, facts, () if free else nodes)
     if said.cores and fixed:
         raise UsageError("--cores with --detach: the nodes are of too many kinds, or chosen already: leave one out")
+    cores = said.cores or (queue.cores_of_rank(plan, facts) if asked.shares else None)
+    gpus = queue.cards_of_node(plan) if asked.shares else 0
     places = {name: dict(remote.place(remote.cluster.node(name))) for name in asked.nodes}
     asked = asked.changed(nodes={name: one.changed(place=places[name]) for name, one in asked.nodes.items()})
-    own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said), most_ranks(plan), said.cores)
+    own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said), most_ranks(plan), cores, gpus)
     return SubmitRun(plan.run, asked, len(nodes), framework.driver, fixed, said.time_limit, after, *own)
 
 
@@ -67,7 +69,8 @@ def carried(
     See `regatta.node.detached.part`.
     """
     token = secrets.token_hex(8)
-    kinds = {} if only or plan.cards else _kinds(cluster, facts)
+    cards = queue.cards_of_node(plan)
+    kinds = {} if only or (plan.cards and not cards) else _kinds(cluster, facts, cards)
     placed = _placed(plan, [node for node in cluster.workers if node.name in kinds], kinds, facts, token)
     fixed = placed is None
     if placed is None:
@@ -80,18 +83,20 @@ def carried(
         for form, (on, made) in placed.items()
     }
     own = {name: Candidate(kind, cluster.node(name).cluster_address, dict(facts[name])) for name, kind in kinds.items()}
-    return Carried(token, own, forms, tuple(files), plan.options.cores is not None), fixed
+    return Carried(token, own, forms, tuple(files), plan.options.cores is not None or bool(cards and not fixed)), fixed
 
 
-def _kinds(cluster: Cluster, facts: Facts) -> dict[str, int]:
-    """The kind of each worker, by its name, that is well: hosts of one kind have the same cores, folders, limits."""
+def _kinds(cluster: Cluster, facts: Facts, cards: int) -> dict[str, int]:
+    """The kind of each worker, by its name, that is well and has so many cards: hosts of one kind have the same cores,
+    folders, limits.
+    """
     alike: dict[tuple[Any, ...], int] = {}
     return {
         node.name: alike.setdefault(
             (facts[node.name]["cores"], node.root, node.state, node.python, node.limits), len(alike)
         )
         for node in cluster.workers
-        if not (facts[node.name].get("gpus") or {}).get("sick")
+        if not (gpus := facts[node.name].get("gpus") or {}).get("sick") and len(gpus.get("cards", ())) >= cards
     }
 
 
@@ -103,19 +108,30 @@ def _placed(
     """
     example = {kinds[node.name]: node for node in workers}
     there = Counter(kinds.values())
+    on_gpus = queue.cards_of_node(plan) and queue.cores_of_rank(plan, facts)
     found: dict[tuple[int, ...], tuple[tuple[Node, ...], Plan]] = {}
     for form in itertools.combinations_with_replacement(sorted(there), len(plan.nodes)):
         if Counter(form) <= there:
             nodes = tuple(_stand_in(example[kind], token, number) for number, kind in enumerate(form))
             cores = {node.name: facts[example[kind].name]["cores"] for node, kind in zip(nodes, form, strict=True)}
-            if plan.options.cores:
-                cores = dict.fromkeys(cores, plan.options.cores * most_ranks(plan))
+            if each := plan.options.cores or on_gpus:
+                cores = dict.fromkeys(cores, each * most_ranks(plan))
             ranks = placement.spread(len(plan.ranks), nodes, cores)
             ports = _ports(plan, ranks)
             if ports is None or len(found) == MOST_FORMS:
                 return None
-            found[form] = (nodes, replace(plan, ranks=ranks, threads=placement.threads(ranks, cores), ports=ports))
+            made = replace(plan, ranks=ranks, threads=placement.threads(ranks, cores), ports=ports)
+            found[form] = (nodes, replace(made, cards=_cards(made, token)) if on_gpus else made)
     return found or None
+
+
+def _cards(plan: Plan, token: str) -> dict[str, Cards]:
+    """Stand-ins for the cards of each node, which the node knows that are granted."""
+    each = max(cards.each for cards in plan.cards.values())
+    names = {
+        node.name: tuple(f"{token}-card-{number}" for number in range(len(plan.on(node)) * each)) for node in plan.nodes
+    }
+    return {name: Cards(own, own, each) for name, own in names.items()}
 
 
 def _stand_in(node: Node, token: str, number: int) -> Node:

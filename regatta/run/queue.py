@@ -95,7 +95,7 @@ def wanted(
     if not slurm:
         return HoldNodes(plan.run, len(workers), tuple(workers))
     used = [node.name for node in plan.nodes if node.name in workers]
-    everywhere, cards = places_itself(plan, framework, cluster), _cards(plan)
+    everywhere, cards = places_itself(plan, framework, cluster), cards_of_node(plan)
     free = [node.name for node in framework.hosts(cluster)] == workers and not cluster.left_out
     only = workers if everywhere else [] if free and (cards or not plan.cards) else used
     count, said = len(only or used), plan.options
@@ -103,19 +103,19 @@ def wanted(
     if not count:
         return None
     check_cores(plan, framework, cluster)
-    cores = said.cores or (_part(plan, facts) if cards and not everywhere else None)
+    cores = said.cores or (cores_of_rank(plan, facts) if cards and not everywhere else None)
     asked = HoldNodes(plan.run, count, tuple(only), said.time_limit, own, memory=mebibytes(said))
     return asked.changed(ranks=len(plan.ranks), cores=cores, gpus=0 if everywhere else cards) if cores else asked
 
 
-def _cards(plan: Plan) -> int:
+def cards_of_node(plan: Plan) -> int:
     """Most GPUs that a run has on a node, which Slurm can count; it does not know parts of cards."""
     if any(name.startswith(gpus.PART) for cards in plan.cards.values() for name in cards.visible):
         return 0
     return max((len(cards.visible) for cards in plan.cards.values()), default=0)
 
 
-def _part(plan: Plan, facts: Mapping[str, Mapping[str, Any]]) -> int:
+def cores_of_rank(plan: Plan, facts: Mapping[str, Mapping[str, Any]]) -> int:
     """Cores of each rank, by its part of its node's cards."""
     found = [
         int(facts[name]["cores"]) * cards.each // len(facts[name]["gpus"]["cards"])
@@ -134,8 +134,6 @@ def check_cores(plan: Plan, framework: Framework, cluster: Cluster) -> None:
     """Raise UsageError for a run that cannot share its nodes."""
     if plan.options.cores and places_itself(plan, framework, cluster):
         raise UsageError(f"--cores: {framework.name} places work itself, on all nodes: leave it out")
-    if plan.options.cores and plan.options.detach and plan.cards:
-        raise UsageError("--cores: with --detach, runs with GPUs have whole nodes: leave one out")
 
 
 def mebibytes(said: RunOptions) -> int | None:

@@ -112,7 +112,7 @@ class SubmitRun(Operation[Submitted]):
 
     It gets `wanted` whole nodes among those of `carried`; `fixed`: only all of these will do. `driver`: its end on one
     node is its end on all. `after`: the number of the job that has to succeed before. `memory`: MiB that each node has
-    for it. `cores`: not whole nodes, but these of each, for that many `ranks`.
+    for it. `cores`: not whole nodes, but these of each, for that many `ranks`, with `gpus` of each node.
     """
 
     op = "queue.submit"
@@ -128,6 +128,7 @@ class SubmitRun(Operation[Submitted]):
     memory: Optional[int] = None
     ranks: int = 0
     cores: Optional[int] = None
+    gpus: int = 0
 
 
 class Queued(Value):

@@ -119,9 +119,17 @@ def test_runs_share_a_host_by_its_cards(with_cards: Cluster, tmp_path: Path) -> 
         cluster.regatta(folder, "cancel", f"first-{mark}")
         assert f"has {own[0][0]} and [{own[0][1]}]" in read_until(third, "has ")
         finish(first)
-        for process in (second, third):
-            os.killpg(process.pid, signal.SIGINT)
-            finish(process)
+        alone = cluster.regatta(
+            folder, "torchrun", "--workers", "1", "--gpus", "1", "--name", f"alone-{mark}", "--detach", "has.py"
+        )
+        assert f"behind second-{mark}" in alone.stdout, alone.stdout
+        os.killpg(second.pid, signal.SIGINT)
+        finish(second)
+        wait_for(lambda: "has " in cluster.regatta(folder, "logs", f"alone-{mark}", check=False).stdout, 60)
+        assert f"has {own[1][0]} and [{own[1][1]}]" in cluster.regatta(folder, "logs", f"alone-{mark}").stdout
+        cluster.regatta(folder, "cancel", f"alone-{mark}")
+        os.killpg(third.pid, signal.SIGINT)
+        finish(third)
     finally:
         cluster.lab.ssh(head, f"sudo mv {BUILD}.was {BUILD}")
 

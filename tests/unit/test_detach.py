@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_plan import made, node
 
-from regatta.frameworks.plan import Plan
+from regatta.frameworks.plan import Cards, Plan
 from regatta.hosts.cluster import Cluster
 from regatta.node import detached
 from regatta.options.declaration import RunOptions
@@ -102,6 +102,27 @@ def test_ranks_that_say_their_cores_are_spread_evenly_and_stay_on_those_that_are
             assert start is not None and len(start.spec.ranks) == count and start.spec.cpus == (4, 5, 6, 7)
             assert start.spec.record["facts"]["cores"] == 4
             assert {rank.env.get("OMP_NUM_THREADS", "2") for rank in start.spec.ranks} == {"2"}
+
+
+def test_a_run_on_gpus_shares_a_node_by_the_cards_that_are_granted() -> None:
+    cards = [{"visible": str(number), "uuid": f"GPU-{number}", "name": "A", "minor": number} for number in (3, 2, 1, 0)]
+    facts = {name: {"cores": 8, "name": name, "gpus": {"cards": cards[: 4 if name < "n2" else 2]}} for name in ALIKE}
+    facts["n4"]["gpus"] = {}
+    plan = made(2, {"n3": 2}, cards={"n3": Cards(("2", "3"), ("GPU-2", "GPU-3"))}, options=RunOptions())
+    said, fixed = detach.carried(CLUSTER, plan, {"identity": {}}, facts)
+    said = decode(Carried, json.loads(json.dumps(encode(said))))
+    assert said.shares and not fixed and {*said.nodes} == {*ALIKE} - {"n4"}
+    for granted, own in (((1, 3), ("1", "3")), ((0, 1), ("0", "1")), ((), ("0", "1"))):
+        start = detached.part(said, ["n1"], "n1", [6, 7], granted)
+        assert start is not None and start.spec.gpus == tuple(f"GPU-{one}" for one in own)
+        assert start.spec.env["CUDA_VISIBLE_DEVICES"] == ",".join(own) and start.spec.cpus == (6, 7)
+        assert [rank.env["REGATTA_GPUS"] for rank in start.spec.ranks] == ["0", "1"]
+    mine = replace(plan, variables={"CUDA_VISIBLE_DEVICES": "7"})
+    start = detached.part(detach.carried(CLUSTER, mine, {"identity": {}}, facts)[0], ["n1"], "n1", [6], [1, 3])
+    assert start is not None and start.spec.env["CUDA_VISIBLE_DEVICES"] == "7"
+    parts = replace(plan, cards={"n3": Cards(("MIG-a", "MIG-b"), ("MIG-a", "MIG-b"))})
+    said, fixed = detach.carried(CLUSTER, parts, {"identity": {}}, facts)
+    assert fixed and not said.shares
 
 
 def test_a_node_that_came_later_is_named() -> None:

@@ -271,6 +271,7 @@ def queued(**more: Any) -> dict[str, Any]:
         {"after": -1},
         {"nice": 1 << 20},
         {"cores": -1},
+        {"gpus": -1},
         {"seconds": -1.0},
         {"notify": {"urls": ["mailto://a.example"], "cluster": "one"}},
         {"notify": {"urls": ["https://a.example"], "cluster": "a\nb"}},

@@ -142,7 +142,7 @@ def part(
     found = json.loads(text)
     found["spec"]["files"] = said.files[found["spec"]["files"]]
     found["spec"]["record"]["facts"] = nodes[own].facts
-    if any(card.startswith(said.token) for card in found["spec"]["gpus"]):
+    if any(card.startswith(said.token) for card in found["spec"].get("gpus", ())):
         cards = sorted(nodes[own].facts["gpus"]["cards"], key=lambda card: int(card["minor"]))
         _on(found["spec"], [cards[number] for number in gpus or range(len(cards))])
     if cpus:

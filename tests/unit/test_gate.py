@@ -318,6 +318,9 @@ def test_each_node_checks_its_part_of_a_run_without_a_controller(ask: Ask, folde
     assert shown["state"] == "failed"
     cause = json.loads((folder / "state/runs/new/exit.json").read_text())["failure"]["cause"]
     assert "it could not start: a member may not have a run with cwd" in cause
+    shutil.rmtree(folder / "state/runs/new")
+    for note in (folder / "state/runs").glob(".new.*"):
+        note.unlink()
     for run in ("mine", "theirs"):  # of these names, which the job did not begin
         assert f"a run named '{run}' exists already" in task("run", run, run)[1]
         for what in ("stop", "finish"):

@@ -278,7 +278,7 @@ def test_a_run_that_cannot_start_without_a_controller_says_why(queue: Cluster, o
     ahead = queue.background(own, *job(4, "ahead", 600))
     read_until(ahead, "begins")
     queue.regatta(own, *job(4, "in-vain", 0, -1, "--detach"))
-    release = queue.lab.ssh(queue.lab.nodes[1], "ls -t /opt/regatta/releases | head -n 1").stdout.strip()
+    release = queue.lab.ssh(queue.lab.nodes[1], "sudo ls -t /opt/regatta/releases | head -n 1").stdout.strip()
     queue.lab.ssh(queue.lab.nodes[1], f"sudo mv /opt/regatta/releases/{release} /opt/away")
     queue.regatta(own, "cancel", "ahead")
     finish(ahead)

@@ -59,8 +59,7 @@ CLOCK = f"""\
 apt-get -qq update && apt-get -qq install --no-install-recommends faketime >/dev/null
 mkdir {DROP_IN}
 echo "[Service]" >{DROP_IN}/clock.conf
-echo "Environment=FAKETIME=+2h LD_PRELOAD=$(dpkg -L libfaketime | grep libfaketime.so.1)" >>{DROP_IN}/clock.conf
-"""
+echo "Environment=FAKETIME=+2h LD_PRELOAD=$(dpkg -L libfaketime | grep /libfaketime.so.1)" >>{DROP_IN}/clock.conf"""
 """Two ways in which MUNGE on a host lacks the others' trust: by its key, and by its clock."""
 
 

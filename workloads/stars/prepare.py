@@ -111,8 +111,7 @@ def prepare(
         mean, deviation, correlation = moments.result()
         kept, dropped = select(deviation, correlation, choice, source, names)
         dropped = {**(dropped_before or {}), **dropped}
-        manifest = manifest_of(source, counts, (kept, dropped), (mean, deviation), choice, names)
-        manifest["classes"] = list(classes)
+        manifest = manifest_of(source, counts, (kept, dropped), (mean, deviation), choice, names, classes)
 
         def standardise(part: str) -> None:
             _standardise(Path(raw) / f"{part}.arrow", folder / f"{part}.parquet", kept, mean, deviation, pool, names)
@@ -166,8 +165,9 @@ def manifest_of(
     of_all: tuple[NDArray[np.float64], NDArray[np.float64]],
     choice: Choice,
     names: Sequence[str] = FEATURES,
+    classes: Sequence[str] = CLASSES,
 ) -> dict[str, Any]:
-    """The manifest: `chosen` as :func:`select` gives it, `of_all`: means and deviations of all features."""
+    """The manifest of all rows: `chosen` as :func:`select` gives it, `of_all`: means and deviations of all features."""
     kept, dropped = chosen
     mean, deviation = of_all
     return {
@@ -179,6 +179,8 @@ def manifest_of(
         "dropped": dropped,
         "thresholds": {"label": choice.least, "pair": choice.most},
         "seed": choice.seed,
+        "classes": list(classes),
+        "left_out": {},
     }
 
 

@@ -360,7 +360,8 @@ def test_a_plan_is_sealed_and_reproduced(spark: Cluster, tmp_path: Path, name: s
     (folder / f"{name}-scaled.toml").write_text(scaled(name))
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
     spark.regatta(folder, "bench", f"{name}-scaled.toml")
-    spark.regatta(folder, "results-seal", f"{name}-scaled", "--key", str(tmp_path / "key"), "--out", "../set.zip")
+    made = ("--key", str(tmp_path / "key"), "--plan", f"{name}-scaled.toml", "--out", "../set.zip")
+    spark.regatta(folder, "results-seal", f"{name}-scaled", *made)
     spark.regatta(folder, "reproduce", "../set.zip", "--into", "../there", "--yes")
     assert ran(tmp_path / "there/results") == ran(tmp_path / "results")
     assert "spark" in {framework for _, framework, _ in ran(tmp_path / "there/results")}

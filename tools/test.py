@@ -269,14 +269,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the tests.")
     parser.add_argument("tier", choices=("first", "rest", "whole"))
     parser.add_argument("--only", choices=PARTS, help="one part")
-    wish = parser.parse_args()
+    asked = parser.parse_args()
     os.chdir(PROJECT)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if wish.tier == "whole":
+    if asked.tier == "whole":
         os.environ["REGATTA_FRESH"] = "1"
-    began, known, parts = time.monotonic(), recall(wish.tier), chosen(wish.tier, wish.only)
+    began, known, parts = time.monotonic(), recall(asked.tier), chosen(asked.tier, asked.only)
     refuse(parts)
     with tempfile.TemporaryDirectory(prefix="regatta-tests-") as folder:
         for part in parts:
@@ -289,7 +289,7 @@ def main() -> int:
             return 130
         finally:
             clean(parts)
-        return 0 if report(parts, wish.tier, known, began) else 1
+        return 0 if report(parts, asked.tier, known, began) else 1
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from regatta import paths
-from regatta.environment import requirements as wishes
+from regatta.environment import requirements
 from regatta.environment.requirements import Requirements, Wanted
 from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Cluster
@@ -44,21 +44,21 @@ class Layers:
 
     def asked(
         self,
-        wish: Requirements,
+        given: Requirements,
         root: Path,
         fixed: tuple[str, ...] = (),
         provided: Mapping[str, str] = MappingProxyType({}),
     ) -> "LayerRequest | None":
-        """Return what a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where.
+        """Return what a run of the tree `root` asks for; None where that is nothing. EnvironmentFault says where.
 
         `fixed`: packages that stay as the nodes have them; `provided`: those that a service has besides.
         """
-        if line := wishes.unread(wish, root):
+        if line := requirements.unread(given, root):
             self._tell(line)
-        wanted = wishes.of(wish, root, (*fixed, *provided))
+        wanted = requirements.of(given, root, (*fixed, *provided))
         if wanted is None:
             return None
-        if line := wishes.unread_own(wanted, root):
+        if line := requirements.unread_own(wanted, root):
             self._tell(line)
         wanted = replace(wanted, provided=provided)
         return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster))
@@ -176,7 +176,7 @@ class LayerRequest:
 
 def _file(wanted: Wanted, cluster: Cluster) -> Path:
     more = [dict(wanted.provided)] if wanted.provided else []
-    name = wishes.digest([wanted.digest, str(cluster.folder), *more])[:24]
+    name = requirements.digest([wanted.digest, str(cluster.folder), *more])[:24]
     return paths.cache_dir() / "environments" / f"{name}.json"
 
 

@@ -80,35 +80,35 @@ class Wanted:
         return self.file is not None or bool(self.more)
 
 
-def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
+def of(given: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
     """Return what the project in the folder `root` needs; None where it needs nothing. EnvironmentFault names file and
     line.
 
     `fixed`: see `Wanted`.
     """
-    if wish.off:
+    if given.off:
         return None
     said = project.read(root).environment
-    file = wish.requirements or (root / said.requirements if said.requirements else None)
-    block = inline.tables(wish.script) if wish.script and not file else {}
-    file = file or (wish.script if block else _found(root))
+    file = given.requirements or (root / said.requirements if said.requirements else None)
+    block = inline.tables(given.script) if given.script and not file else {}
+    file = file or (given.script if block else _found(root))
     tree = sources.tree_of(root.resolve())
     listed = Listed(root.resolve(), tree)
     lines = _lines(file, block, listed) if file else None
     by_uv = file is not None and file.name == UV_LOCK
-    chosen = [] if by_uv else optional.lines(root, tree, wish.extras, wish.groups)
-    more = tuple(listed.plain(one, f"'{one}'", root) for one in (*said.more, *wish.more, *chosen))
-    taken, packages = _of_tree(root, tree, listed, wish.script if block else None, block)
+    chosen = [] if by_uv else optional.lines(root, tree, given.extras, given.groups)
+    more = tuple(listed.plain(one, f"'{one}'", root) for one in (*said.more, *given.more, *chosen))
+    taken, packages = _of_tree(root, tree, listed, given.script if block else None, block)
     if file is None and not more and not any(one.built for one in packages):
         return None
     _refuse_sources([*(lines or ()), *more], taken)
     index = (*listed.index, *(f"--extra-index-url {url}" for url in taken.more))
-    locked = [wish.lock.read_text(encoding="utf-8")] if wish.lock else []
+    locked = [given.lock.read_text(encoding="utf-8")] if given.lock else []
     content = [*listed.files.values(), *(["\n".join(lines)] if lines else []), *_settings(root.resolve(), tree)]
     told = [asdict(one) for one in packages], asdict(replace(taken, folders={}))
-    name = digest([FORMAT, content, more, *locked, *told, *((wish.extras, wish.groups) if by_uv else ())])
-    made = Wanted(file, more, name, index, fixed, wish.lock, lines, own=packages, sources=taken)
-    return replace(made, extras=wish.extras, groups=wish.groups)
+    name = digest([FORMAT, content, more, *locked, *told, *((given.extras, given.groups) if by_uv else ())])
+    made = Wanted(file, more, name, index, fixed, given.lock, lines, own=packages, sources=taken)
+    return replace(made, extras=given.extras, groups=given.groups)
 
 
 def _settings(root: Path, tree: Path) -> list[str]:
@@ -145,13 +145,13 @@ def _refuse_sources(lines: Sequence[str], taken: Sources) -> None:
             raise EnvironmentFault(message)
 
 
-def unread(wish: Requirements, root: Path) -> str | None:
+def unread(given: Requirements, root: Path) -> str | None:
     """Return a line about lists of a project that no run reads, where it has some and nothing else was asked for."""
     own = project.read(root).environment
-    if wish.off or wish.requirements or own.requirements:
+    if given.off or given.requirements or own.requirements:
         return None
-    if wish.script and (block := inline.tables(wish.script)):
-        return _unread_settings(wish.script, block)
+    if given.script and (block := inline.tables(given.script)):
+        return _unread_settings(given.script, block)
     if root.resolve() == paths.PROJECT.resolve():
         return None
     others = other_lists.of(root)

@@ -36,7 +36,7 @@ class Opened:
     environment: Mapping[str, str]
 
 
-def wish(options: Options) -> dict[str, object]:
+def variables(options: Options) -> dict[str, object]:
     """Variables of the playbook `bundle`: for which hosts it is (default: like this machine), and what goes along."""
     suite = options.suite or _own_suite()
     known = bundleapt.choose(suite)
@@ -60,7 +60,7 @@ class Order:
     """The parts of a bundle, and its hosts: `python` X.Y.Z, `machine` as `uname -m` says it.
 
     `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `packages`:
-    Debian's, with commas between. `archives`: those of services, with the file of each. `projects`: see `wish`.
+    Debian's, with commas between. `archives`: those of services, with the file of each. `projects`: see `variables`.
     """
 
     out: Path

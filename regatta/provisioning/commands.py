@@ -93,7 +93,7 @@ def _carry_out(  # noqa: PLR0911 (one a command)
     if command == "rotate-secrets":
         return rotate.rotate(path, chosen, words, check=check, force=options.force)
     if command == "bundle":
-        return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.wish(options)), *words])
+        return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.variables(options)), *words])
     if command == "verify":
         silent, bare = services.unready(services.status(Remote(chosen)))
         if silent or bare:  # not after minutes of waiting

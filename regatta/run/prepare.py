@@ -373,8 +373,8 @@ def _must_be_synced(source: tree.Tree, mine: Sequence[OwnPackage]) -> None:
 def _wish(request: Request, framework: Framework) -> Requirements:
     """The packages that a run has: its project's, and those of its framework, with Regatta's own lock for these."""
     more = dict.fromkeys((*framework.requirements, *request.environment.more))
-    wish = replace(request.environment, more=tuple(more), script=request.script)
-    return replace(wish, lock=LOCK) if framework.requirements else wish
+    asked = replace(request.environment, more=tuple(more), script=request.script)
+    return replace(asked, lock=LOCK) if framework.requirements else asked
 
 
 def _ports(ranks: Sequence[plan.Rank], answers: Mapping[str, Inspected]) -> dict[str, tuple[int, ...]]:

@@ -81,8 +81,8 @@ def test_other_lists_are_named_in_one_line_with_what_makes_a_list(
     (tmp_path / "requirements.txt").write_text("b\n")
     beside = requirements.unread(Requirements(), tmp_path)
     assert beside is None or "come from requirements.txt" in beside
-    for wish in (Requirements(off=True), Requirements(requirements=tmp_path / "requirements.txt")):
-        assert requirements.unread(wish, tmp_path) is None
+    for given in (Requirements(off=True), Requirements(requirements=tmp_path / "requirements.txt")):
+        assert requirements.unread(given, tmp_path) is None
 
 
 def test_a_project_of_poetry_that_needs_nothing_or_has_a_standard_list_is_silent(tmp_path: Path) -> None:

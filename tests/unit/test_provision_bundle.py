@@ -198,13 +198,13 @@ def test_provisioning_from_it_is_told_where_all_is(packed: Path, monkeypatch: py
 
 def test_wishes_are_looked_at_first(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="--suite sid: a bundle can be made for bookworm, jammy, noble"):
-        bundling.wish(Options(suite="sid"))
+        bundling.variables(Options(suite="sid"))
     with pytest.raises(UsageError, match="there is no folder"):
-        bundling.wish(Options(suite="noble", out=tmp_path / "no/bundle.tar"))
+        bundling.variables(Options(suite="noble", out=tmp_path / "no/bundle.tar"))
     with pytest.raises(UsageError, match=r"--project .*none is missing: name a folder"):
-        bundling.wish(Options(suite="noble", project=[f"{tmp_path}:{tmp_path}/none"]))
-    wish = bundling.wish(Options(suite="noble", machine="aarch64", out=tmp_path / "b.tar"))
-    assert wish["bundle_host"] == {"python": "3.12.3", "glibc": "2.39", "machine": "aarch64"}
+        bundling.variables(Options(suite="noble", project=[f"{tmp_path}:{tmp_path}/none"]))
+    asked = bundling.variables(Options(suite="noble", machine="aarch64", out=tmp_path / "b.tar"))
+    assert asked["bundle_host"] == {"python": "3.12.3", "glibc": "2.39", "machine": "aarch64"}
 
 
 def test_repositories_are_this_machines_own_where_it_has_them() -> None:

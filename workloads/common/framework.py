@@ -26,7 +26,7 @@ _FOLDER = Path(__file__).with_name("frameworks")
 
 @dataclass(frozen=True)
 class How:
-    """A person's wishes for the workers: how multiprocessing is to `start` them (fork, spawn, forkserver)."""
+    """What a person asks of the workers: how multiprocessing is to `start` them (fork, spawn, forkserver)."""
 
     start: str = "fork"
 

@@ -153,7 +153,7 @@ def weight_in(line: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class How:
-    """A person's wishes for a file: to read its `weights`; what its `first_line` is (SIZE, EDGE).
+    """What a person asks of a file: to read its `weights`; what its `first_line` is (SIZE, EDGE).
 
     `undirected`: who reads takes all edges both ways, so that none is to be doubled here.
     """

@@ -70,8 +70,8 @@ def build(
     else:
         nodes, blocks = _read(context, path, undirected, partitions, replace(how, undirected=undirected))
     blocks = kept(blocks)
-    wishes = blocks.flatMap(_wishes).partitionBy(partitions)
-    joined = blocks.union(wishes).partitionBy(partitions).mapPartitions(_joined, preservesPartitioning=True)
+    wanted = blocks.flatMap(_wanted).partitionBy(partitions)
+    joined = blocks.union(wanted).partitionBy(partitions).mapPartitions(_joined, preservesPartitioning=True)
     rdd = kept(joined if co_partitioned else joined.map(_as_it_is))
     rdd.count()
     blocks.unpersist()
@@ -218,7 +218,7 @@ def _key(pair: tuple[int, Any]) -> int:
     return pair[0]
 
 
-def _wishes(pair: tuple[int, Block]) -> Iterator[tuple[int, tuple[int, NDArray[np.uint32]]]]:
+def _wanted(pair: tuple[int, Block]) -> Iterator[tuple[int, tuple[int, NDArray[np.uint32]]]]:
     """To each block which of its rows this one needs."""
     number, block = pair
     for other, theirs in block.wanted.items():

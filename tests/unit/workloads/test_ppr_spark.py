@@ -42,8 +42,8 @@ class InTurn:
             (number, blocks.block_of(number, layout, *layout.rows(number, indptr, columns), graph.degrees))
             for number in range(parts)
         ]
-        wishes = [wish for draft in drafts for wish in sparkblocks._wishes(draft)]
-        self.blocks: list[Block] = [block for _, block in sparkblocks._joined(iter([*drafts, *wishes]))]
+        wanted = [one for draft in drafts for one in sparkblocks._wanted(draft)]
+        self.blocks: list[Block] = [block for _, block in sparkblocks._joined(iter([*drafts, *wanted]))]
         self.width, self.numbers = width, graph.numbers
         self._graph, self._alpha = graph, alpha
         self._homes, self._flow = np.full(width, -1), power.Flow(width, alpha)

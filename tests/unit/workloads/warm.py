@@ -40,8 +40,8 @@ class Forked:
     def __init__(self, channel: socket.socket, arguments: list[str], env: dict[str, str]) -> None:
         self.args, self.returncode = arguments, None
         out, err, status = os.pipe(), os.pipe(), os.pipe()
-        wish = json.dumps({"arguments": arguments, "env": env}).encode()
-        socket.send_fds(channel, [wish], [out[1], err[1], status[1]])
+        request = json.dumps({"arguments": arguments, "env": env}).encode()
+        socket.send_fds(channel, [request], [out[1], err[1], status[1]])
         for pair in (out, err, status):
             os.close(pair[1])
         self.stdout: IO[str] = os.fdopen(out[0])
@@ -141,8 +141,8 @@ def _serve(channel: socket.socket) -> None:
             os.read(woken, 100)
             _reap(running)
         if channel in ready:
-            wish, given, _, _ = socket.recv_fds(channel, _MOST, 3)
-            if not wish:
+            request, given, _, _ = socket.recv_fds(channel, _MOST, 3)
+            if not request:
                 break
             out, err, status = given
             if (pid := os.fork()) == 0:
@@ -151,7 +151,7 @@ def _serve(channel: socket.socket) -> None:
                     signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
                 for file in (channel.detach(), woken, waking, status, *running.values()):
                     os.close(file)
-                _become(json.loads(wish), out, err)
+                _become(json.loads(request), out, err)
             running[pid] = status
             os.close(out)
             os.close(err)
@@ -170,14 +170,14 @@ def _reap(running: dict[int, int]) -> None:
             os.close(status)
 
 
-def _become(wish: dict[str, object], out: int, err: int) -> None:
+def _become(request: dict[str, object], out: int, err: int) -> None:
     """The same as a fresh interpreter does with these arguments."""
     for number, file in ((1, out), (2, err)):
         os.dup2(file, number)
         os.close(file)
     os.environ.clear()
-    os.environ.update(wish["env"])  # type: ignore[arg-type,call-overload]
-    program, *arguments = wish["arguments"]  # type: ignore[misc]
+    os.environ.update(request["env"])  # type: ignore[arg-type,call-overload]
+    program, *arguments = request["arguments"]  # type: ignore[misc]
     code: object = 0
     try:
         if program == "-m":

@@ -1,8 +1,8 @@
 """A set of runs as one signed file that anybody can check: all records, failed ones too, the code, the plan.
 
 The file is a ZIP archive: `manifest.json` has the SHA-256 of each other member, `manifest.json.sig` its signature by
-`ssh-keygen -Y sign` (OpenSSH's PROTOCOL.sshsig), `records/` the records, `code/` the release that ran. A key for SSH is
-enough, also one in an agent.
+`ssh-keygen -Y sign` (OpenSSH's PROTOCOL.sshsig), `records/` the records, `code/` the release that ran, `plan/` the
+plan where that is not in the code. A key for SSH is enough, also one in an agent.
 """
 
 import hashlib
@@ -27,19 +27,23 @@ from regatta.release.tree import Tree, release_of
 from regatta.report.cases import inputs
 
 ENDING = ".regatta.zip"
-FORMAT = 1
+FORMAT, WITH_PLAN = 1, 2
+"""Of the file: one that has the plan beside the code cannot be read by an earlier Regatta."""
 MOST = 50_000_000
 """Bytes of a sealed file at most."""
 _UNPACKED = 500_000_000
 _MANIFEST, _SIGNATURE = "manifest.json", "manifest.json.sig"
-_RECORDS, _CODE = "records/", "code/"
+_RECORDS, _CODE, _PLAN = "records/", "code/", "plan/"
 _NAMESPACE = "regatta"
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A sealed file's content. `plan`: for `bench` in the folder of the code; `missing`: sentences on lost records."""
+    """A sealed file's content. `plan`: for `bench` in the folder of the code; `plan_text`: where it is not in there.
+
+    `missing`: sentences on lost records.
+    """
 
     set: str
     records: tuple[Record, ...]
@@ -50,6 +54,7 @@ class Sealed:
     made: str
     code: Mapping[str, tuple[str, bytes]] = field(repr=False)
     missing: tuple[str, ...] = ()
+    plan_text: bytes | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -92,8 +97,11 @@ def find(records: Sequence[Record], wanted: str) -> tuple[Record, ...]:
     return tuple(run for run in records if run.series and run.series.set == chosen[0])
 
 
-def seal(runs: Sequence[Record], tree: Tree, plan: str, key: str | None, target: Path) -> Sealed:
-    """Write all runs of a set with the code that ran into one signed file. RecordError where that cannot be."""
+def seal(runs: Sequence[Record], tree: Tree, plan: str | Path, key: str | None, target: Path) -> Sealed:
+    """Write all runs of a set with the code that ran into one signed file. RecordError where that cannot be.
+
+    `plan`: as `bench` takes it in the folder of the code, or a file outside of that, which goes along.
+    """
     releases = {run.identity.release for run in runs}
     if releases != {tree.release}:
         commits = sorted({str(run.identity.commit) for run in runs})
@@ -102,6 +110,8 @@ def seal(runs: Sequence[Record], tree: Tree, plan: str, key: str | None, target:
             f"{tree.root} is {tree.release}: bring this tree to what ran ('git checkout', without changes), then again"
         )
     members = {f"{_RECORDS}{run.run_id}.json": document.to_json(run).encode() for run in runs}
+    if isinstance(plan, Path):
+        members[_PLAN + plan.name] = plan.read_bytes()
     links = {}
     for path, kind, content in tree.entries:
         if kind == "l":
@@ -109,9 +119,9 @@ def seal(runs: Sequence[Record], tree: Tree, plan: str, key: str | None, target:
         else:
             members[_CODE + path] = (tree.root / path).read_bytes()
     told = {
-        "format": FORMAT,
+        "format": WITH_PLAN if isinstance(plan, Path) else FORMAT,
         "set": runs[0].series.set if runs[0].series else None,
-        "plan": plan,
+        "plan": f"../{plan.name}" if isinstance(plan, Path) else plan,
         "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "release": tree.release,
         "commit": tree.commit,
@@ -148,8 +158,8 @@ def verify(file: Path, signer: str | None = None) -> Sealed:
     if signer is not None and fingerprint != (wanted := _fingerprint_of(signer)):
         raise RecordError(f"{file} is signed by {fingerprint}, not by {wanted}: ask for the file of that person")
     told = json.loads(members[_MANIFEST])
-    if told.get("format") != FORMAT:
-        raise RecordError(f"{file} has format {told.get('format')}, this Regatta reads {FORMAT}: use a newer one")
+    if told.get("format") not in (FORMAT, WITH_PLAN):
+        raise RecordError(f"{file} has format {told.get('format')}, this Regatta reads {WITH_PLAN}: use a newer one")
     _unchanged(file, told["files"], members)
     code = _code(file, told, members)
     records = tuple(
@@ -166,13 +176,19 @@ def verify(file: Path, signer: str | None = None) -> Sealed:
         made=told["made"],
         code=code,
         missing=tuple(missing(ordered)),
+        plan_text=members.get(_PLAN + Path(told["plan"]).name),
     )
 
 
 def unpack(sealed: Sealed, folder: Path) -> None:
-    """Write the code into a new folder. RecordError where it is there, or a path leads through a link."""
+    """Write the code into a new folder, and a plan that is not in it beside that.
+
+    RecordError where the folder is there, or a path leads through a link.
+    """
     try:
         folder.mkdir(parents=True)
+        if sealed.plan_text is not None:
+            (folder.parent / Path(sealed.plan).name).write_bytes(sealed.plan_text)
         for path, (kind, content) in sorted(sealed.code.items(), key=lambda item: item[1][0] == "l"):
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -41,15 +41,19 @@ def results_seal(c: Context, set: str, plan: str | None = None, out: str | None 
     runs = sealed.find(Store(records_dir()).list().records, set)
     series = runs[0].series
     name = plan or (series and series.plan) or ""
-    shipped = name in plan_file.shipped()
-    root = paths.PROJECT if shipped else tree.find_root(Path.cwd())
-    if not shipped:
-        file = Path(name).expanduser().resolve()
-        if not (file.is_file() and file.is_relative_to(root.resolve())):
-            raise UsageError(f"the plan of this set is not one of Regatta's: give its file in {root} with --plan")
-        name = f"./{file.relative_to(root.resolve())}"
     target = Path(out or f"{series and series.set}{sealed.ENDING}").expanduser()
-    made = sealed.seal(runs, tree.read(root), name, key, target)
+    if name in plan_file.shipped():
+        made = sealed.seal(runs, tree.read(paths.PROJECT), name, key, target)
+    else:
+        file = Path(name).expanduser().resolve()
+        if not file.is_file():
+            raise UsageError("the plan of this set is not one of Regatta's: give its file with --plan")
+        code = tree.read(tree.find_root(Path.cwd()))
+        if code.release not in {run.identity.release for run in runs}:
+            regattas = tree.read(paths.PROJECT)  # workloads of Regatta's ran
+            code = regattas if regattas.release == runs[0].identity.release else code
+        inside = file.is_relative_to(code.root.resolve())
+        made = sealed.seal(runs, code, f"./{file.relative_to(code.root.resolve())}" if inside else file, key, target)
     print("\n".join(made.lines()))
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB. Anybody checks it: {hint('results-verify', target.name)}")
 

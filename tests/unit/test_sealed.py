@@ -66,6 +66,20 @@ def seal(project: tree.Tree, key: Path, folder: Path, some: list[Record] | None 
     return file
 
 
+def test_a_plan_that_is_not_in_the_code_goes_along(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    """A person's plan of Regatta's workloads: its folder is not what ran."""
+    (tmp_path / "mine").mkdir()
+    plan = tmp_path / "mine/own.toml"
+    plan.write_text("repeats = 3\n")
+    file = tmp_path / f"set-1{sealed.ENDING}"
+    made = sealed.seal(runs(project.release), project, plan, str(key), file)
+    assert made.plan == "../own.toml" and made.plan_text == plan.read_bytes()
+    sealed.unpack(made, tmp_path / "there/code")
+    assert (tmp_path / "there/code" / made.plan).read_text() == plan.read_text()
+    with pytest.raises(RecordError, match=r"plan/own\.toml was changed"):
+        sealed.verify(changed(file, lambda members: members.update({"plan/own.toml": b"repeats = 9\n"})))
+
+
 def changed(file: Path, change: Callable[[Members], object], key: Path | None = None) -> Path:
     """The file with other members; signed again with `key`, as an attacker would do."""
     with zipfile.ZipFile(file) as archive:

@@ -317,7 +317,7 @@ def _move_copy(run: str, priority: int) -> None:
 
 def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> QueueWord:
     """Wait for the nodes; returns them, and of each the CPUs and GPUs that are granted."""
-    told: Tuple[Tuple[int, bool], ...] = ()
+    told: Tuple[Any, ...] = ((), ())
     next_look = time.monotonic() + _TELL_SECONDS
     while True:
         if (said := _read(state)) is not None:
@@ -330,9 +330,10 @@ def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> QueueWo
         if time.monotonic() >= next_look:
             next_look = time.monotonic() + _TELL_SECONDS
             ahead = _ahead(run)
-            if (now := tuple((one.job, one.holds) for one in ahead)) != told:
+            down = () if ahead else _down()
+            if (now := (tuple((one.job, one.holds) for one in ahead), down)) != told:
                 told = now
-                emit(QueueWord(waits=ahead))
+                emit(QueueWord(waits=ahead, down=down))
             else:
                 emit(QueueWord(alive=True))
             if not _active(run) and _read(state) is None:
@@ -378,6 +379,12 @@ def _ahead(run: str) -> Tuple[Entry, ...]:
     found = _entries()
     own = next((number for number, one in enumerate(found) if one.run == run), len(found))
     return tuple(found[:own])
+
+
+def _down() -> Tuple[str, ...]:
+    """The nodes to which Slurm gives no run: they do not answer it, or somebody has taken them out."""
+    looked = _run(["sinfo", "--noheader", "--Node", "--states=down,drain,fail", "--format=%N"])
+    return tuple(sorted({*looked.stdout.split()}))
 
 
 def _entries() -> Tuple[Entry, ...]:

@@ -17,7 +17,7 @@ from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import NORMAL, PRIORITIES, RunOptions
-from regatta.program import hint
+from regatta.program import about_hosts, hint
 from regatta.run import catalogue, gpus
 from regatta.text import owner
 from regatta_protocol.operations.launch import Inspect
@@ -66,6 +66,8 @@ class Turn:
                     raise UsageError(f"this is a part of {around}, which holds the nodes until it ends: add --now")
                 self.waited = True
                 self._say(waiting(self.run, word.waits))
+            if word.down:
+                self._say(without(self.run, word.down))
             if word.granted:
                 self.cpus, self.gpus = word.cpus, word.gpus
                 return word.granted
@@ -183,6 +185,14 @@ def waiting(run: str, ahead: Sequence[Entry]) -> str:
     parts = [_named(holding, "holds nodes", "hold nodes"), _named(before, "is ahead", "are ahead")]
     said = "; ".join(filter(None, parts)) or "its nodes are not free yet"
     return f"{run} waits for its turn: {said}. Ctrl-C leaves the queue; to see it: {hint('queue')}; --now starts beside"
+
+
+def without(run: str, down: Sequence[str]) -> str:
+    """One line that says which nodes a run may be waiting for, where no other run is ahead."""
+    return (
+        f"{run} waits for its nodes: Slurm gives no run to {', '.join(down)}; '{about_hosts('verify')}' says why. "
+        f"Ctrl-C leaves the queue; --now starts without Slurm"
+    )
 
 
 def _named(entries: Sequence[Entry], one: str, many: str) -> str:

@@ -35,10 +35,12 @@ class Entry(Value):
 class QueueWord(Value):
     """The state of a request for nodes: `waits` behind others, `granted` nodes, still held (`alive`), or `revoked`.
 
-    `cpus`: by node, where cores were asked for, which of its CPUs are granted, counted from 0; `gpus` likewise.
+    `down`: nodes to which Slurm gives no run, where no other run is ahead. `cpus`: by node, where cores were asked for,
+    which of its CPUs are granted, counted from 0; `gpus` likewise.
     """
 
     waits: Tuple[Entry, ...] = ()
+    down: Tuple[str, ...] = ()
     granted: Tuple[str, ...] = ()
     cpus: Dict[str, Tuple[int, ...]] = {}
     gpus: Dict[str, Tuple[int, ...]] = {}

@@ -516,9 +516,13 @@ def test_a_host_that_munge_does_not_believe_is_named_and_comes_back(queue: Clust
     first, second = queue.lab.nodes
     restart = "systemctl daemon-reload; systemctl restart regatta-munge regatta-slurmd"
     queue.lab.ssh(second, f"sudo sh -c {shlex.quote(f'set -e; {wrong}; {restart}')}")
-    assert "ends 3" in queue.regatta(own, *job(4, "two-of-them", 0)).stdout
     states = "sinfo --all --noheader --Node --format='%N %t'"
     wait_for(lambda: f"{second} down*" in queue.lab.ssh(first, states).stdout, 300)
+    waits = queue.background(own, *job(4, "in-line", 0))
+    read_until(waits, f"Slurm gives no run to {second}")
+    os.killpg(waits.pid, signal.SIGINT)
+    finish(waits)
+    assert "ends 3" in queue.regatta(own, *job(4, "two-of-them", 0, -1, "--now")).stdout
     said = " ".join(play(queue.lab, "verify", good=False).split())
     assert f"Slurm gives no runs to {second}, which does not answer it" in said
     assert "its MUNGE key or its clock differs" in said

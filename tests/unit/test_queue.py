@@ -18,7 +18,7 @@ from regatta.options.declaration import RunOptions
 from regatta.paths import PROJECT
 from regatta.run import gpus, queue
 from regatta_protocol.operations.launch import Inspected
-from regatta_protocol.operations.queue import Entry
+from regatta_protocol.operations.queue import Entry, QueueWord
 
 NODES = tuple(node(number) for number in (1, 2, 3))
 CLUSTER = Cluster("three", Path(), NODES, NODES, NODES[0])
@@ -105,6 +105,11 @@ def test_a_run_that_waits_says_for_whom() -> None:
     assert said.startswith("mine waits for its turn: mnist (ann on laptop) holds nodes; run-2 (bob on pc), ")
     assert "run-4 (bob on pc) and 2 more are ahead. " in said
     assert "a job of Slurm) holds" in queue.waiting("mine", [Entry(1, "theirs", "", True)])
+    said = []
+    turn = queue.Turn.__new__(queue.Turn)
+    turn.run, turn._say = "mine", said.append
+    assert turn._granted(iter([QueueWord(down=("n2",)), QueueWord(granted=("n1",))])) == ("n1",)
+    assert "Slurm gives no run to n2" in said[0] and "verify" in said[0]
 
 
 def waits(job: int, priority: int, nice: int = 0, holds: bool = False) -> Entry:

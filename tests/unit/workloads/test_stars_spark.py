@@ -69,7 +69,7 @@ def test_the_files_are_those_of_one_process(spark: dict[str, str], table: Path, 
         for name in one.schema.names[:-1]:
             np.testing.assert_array_max_ulp(one.column(name).to_numpy(), other.column(name).to_numpy(), 1)
     trained = [python("-m", "workloads.stars", "--data", str(tmp_path / one)) for one in ("ours", "theirs")]
-    assert trained[0].answer["correct"] == trained[1].answer["correct"]
+    assert trained[0].answer["accuracy"] == trained[1].answer["accuracy"]
 
 
 @pytest.mark.parametrize(("line", "column", "value"), [(3500, 5, "none"), (3900, -1, "QUASAR")])

@@ -382,7 +382,7 @@ def _ahead(run: str) -> Tuple[Entry, ...]:
 
 
 def _down() -> Tuple[str, ...]:
-    """The nodes to which Slurm gives no run: they do not answer it, or somebody has taken them out."""
+    """The nodes to which Slurm gives no run: they do not answer it, or were taken out."""
     looked = _run(["sinfo", "--noheader", "--Node", "--states=down,drain,fail", "--format=%N"])
     return tuple(sorted({*looked.stdout.split()}))
 

@@ -325,8 +325,9 @@ def _queued(asked: HoldNodes | SubmitRun, nodes: Iterable[str]) -> None:
     _must(0 < asked.wanted <= MOST_NODES and all(map(_HOST.match, nodes)), f"the nodes {nodes}")
     _must(asked.seconds is None or 0 < asked.seconds <= MOST_SECONDS, f"{asked.seconds} s")
     _must(abs(asked.nice) <= MOST_NICE, f"the priority {asked.nice}")
-    counts = (asked.ranks, asked.cores or 0, (asked.memory or 0) >> 10, asked.gpus)
-    _must(all(0 <= one <= 1 << 20 for one in counts), f"{counts} ranks, cores, GiB and GPUs")
+    _must(0 <= asked.gpus <= MOST_NODES, f"{asked.gpus} GPUs")
+    counts = (asked.ranks, asked.cores or 0, (asked.memory or 0) >> 10)
+    _must(all(0 <= one <= 1 << 20 for one in counts), f"{counts} ranks, cores and GiB")
 
 
 def _submit(place: Place, asked: SubmitRun) -> SubmitRun:

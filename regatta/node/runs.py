@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Sequence
 
 from regatta.node import (
     cgroup,
@@ -85,17 +85,13 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Sta
             _claim(place, asked, folder)
             starting.enter_context(notes.starting(place, run, asked, joined))
             os.mkdir(folder, 0o750)
-        try:
+        with _whole(place, run, folder):
             _give(place, folder)
             without = _prepare(place, run, asked, joined, hidden or {})
             if asked.mode is Mode.UNIT:
                 _start_unit(place, asked, folder)
             elif asked.mode is Mode.SESSION:
                 _start_session(folder)
-        except BaseException:
-            delete(place, folder)
-            notes.remove(place, run)
-            raise
     others, used = contention.strangers(), energy.counters()
     interface = interfaces.interface(place["cluster_address"])
     return Started(folder, interface, others, used, without, place.get("by") or "")
@@ -114,18 +110,30 @@ def refuse(place: Place, spec: Spec, cause: str) -> None:
             return
         with notes.starting(place, spec.id, shown, None):
             os.mkdir(folder, 0o750)
-            _give(place, folder)
-            _refused(place, spec.id, shown, cause)
-            notes.mark_ended(place, spec.id)
+            with _whole(place, spec.id, folder):
+                _give(place, folder)
+                _refused(place, spec.id, shown, f"it could not start: {cause}")
+                notes.mark_ended(place, spec.id)
+
+
+@contextlib.contextmanager
+def _whole(place: Place, run: str, folder: str) -> Iterator[None]:
+    """Leave nothing of a run whose folder could not be made to the end."""
+    try:
+        yield
+    except BaseException:
+        delete(place, folder)
+        notes.remove(place, run)
+        raise
 
 
 @rights.of_run()
 def _refused(place: Place, run: str, shown: Spec, cause: str) -> None:
     folder = rundirs.path(place, run)
     with open(os.path.join(folder, "log"), "w") as log:
-        log.write(f"|it could not start: {cause}\n")
+        log.write(f"|{cause}\n")
     rundirs.store(os.path.join(folder, "spec.json"), encode(Begun(**vars(shown), started=time.time())), 0o640)
-    supervisor.write_exit(folder, supervisor.failed(supervisor.own_failure(1, f"it could not start: {cause}")))
+    supervisor.write_exit(folder, supervisor.failed(supervisor.own_failure(1, cause)))
 
 
 def _claim(place: Place, spec: Spec, folder: str) -> None:

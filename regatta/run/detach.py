@@ -126,7 +126,7 @@ def _placed(
 
 
 def _cards(plan: Plan, token: str) -> dict[str, Cards]:
-    """Stand-ins for the cards of each node, which the node knows that are granted."""
+    """Stand-ins, in whose place each node puts the cards that it is granted."""
     each = max(cards.each for cards in plan.cards.values())
     names = {
         node.name: tuple(f"{token}-card-{number}" for number in range(len(plan.on(node)) * each)) for node in plan.nodes

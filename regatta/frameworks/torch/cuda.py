@@ -19,5 +19,5 @@ def without(packages: Mapping[str, str]) -> str | None:
 
 
 def without_in_workload(program: Program, packages: Mapping[str, str]) -> str | None:
-    """The same for a workload; empty for one that computes on processors, and for what asks for GPUs itself."""
+    """The same of a workload; empty where it computes on processors, or asks for GPUs itself."""
     return without(packages) if program.gpus and not program.any_node else ""

@@ -47,7 +47,11 @@ ANSWERS = [
 
 
 def typed(folder: Path, answers: list[tuple[str, str]], *words: str) -> tuple[int, str]:
-    """Type answers on a terminal, each once its question is shown; exit code, and all that was shown."""
+    """Type answers on a terminal, each once its question is shown; exit code, and all that was shown.
+
+    A key that ends it is pressed again while nothing happens: Python loses a signal that comes between its last look
+    for one and the read that waits.
+    """
     child, terminal = pty.fork()
     if not child:
         os.chdir(folder)
@@ -55,13 +59,17 @@ def typed(folder: Path, answers: list[tuple[str, str]], *words: str) -> tuple[in
     shown, end = "", time.monotonic() + 120
     waiting = list(answers)
     with contextlib.closing(open(terminal, "r+b", buffering=0)) as file, contextlib.suppress(OSError):  # noqa: PTH123
-        seen = 0
-        while time.monotonic() < end and select.select([file], [], [], 60)[0]:
+        seen, key = 0, b""
+        while time.monotonic() < end:
+            if not select.select([file], [], [], 2)[0]:
+                file.write(key)
+                continue
             shown += file.read(4096).decode()
             while waiting and (at := shown.find(waiting[0][0], seen)) >= 0 and shown[at:].rstrip(" ")[-1] == ":":
                 seen = len(shown)
                 answer = waiting.pop(0)[1]
-                file.write(answer.encode() if answer in ("\x03", "\x04") else f"{answer}\n".encode())
+                key = answer.encode() if answer in ("\x03", "\x04") else b""
+                file.write(key or f"{answer}\n".encode())
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert not waiting, shown
     return code, shown

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +12,10 @@ import pytest
 from launching import PROJECT, Ended, python
 
 from workloads.common.cardfile import whole
+from workloads.common.failures import WorkerFailed
+from workloads.common.framework import How
+from workloads.common.frameworks import multiprocessing as pool
+from workloads.common.items.work import Doing, Task
 
 pytestmark = pytest.mark.frameworks
 
@@ -135,6 +142,18 @@ def test_so_it_does_under_ray(name: str, troubles: Runs, ray_cluster: dict[str, 
 @pytest.mark.parametrize(("how", "said"), [("die", "SIGKILL"), ("exit", "7")])
 def test_a_worker_that_ends_is_not_waited_for(name: str, how: str, said: str, troubles: Runs) -> None:
     failed(troubles(name, how), "a worker process", said)
+
+
+@pytest.mark.timeout(60)
+def test_a_worker_that_ends_at_once_is_not_overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = multiprocessing.active_children
+    monkeypatch.setattr(multiprocessing, "active_children", lambda: (time.sleep(0.5), look())[1])
+    task = Task(0, [int(signal.SIGKILL)])
+    with (
+        pytest.raises(WorkerFailed, match="was killed by SIGKILL"),
+        pool.spread(Doing(signal.raise_signal), iter([task]), How()) as results,
+    ):
+        list(results)
 
 
 @pytest.mark.parametrize("name", IN_RAY)

@@ -27,7 +27,8 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
     events.set_rank(events.DRIVER)
     context = multiprocessing.get_context(how.start)
     with context.Pool(workers()) as pool:
-        yield _watched(pool.imap_unordered(do, tasks), multiprocessing.active_children(), how.start)
+        processes = multiprocessing.active_children()  # before any task: the pool replaces a process that ends
+        yield _watched(pool.imap_unordered(do, tasks), processes, how.start)
 
 
 def _watched(results: Any, processes: Sequence[BaseProcess], start: str) -> Iterator[Done]:

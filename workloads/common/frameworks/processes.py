@@ -62,10 +62,10 @@ def _results(do: Doing, tasks: Iterator[Task], start: str, running: dict[Connect
 
 
 def _received(receiver: Connection) -> Done | None:
-    """Return what a process has done; None where it has ended without a word."""
+    """Return what a process has done; None where it has ended without a word, or in the middle of one."""
     try:
         done: Done = receiver.recv()
-    except EOFError:
+    except (EOFError, OSError):
         return None
     return done
 

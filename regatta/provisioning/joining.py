@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 
@@ -200,8 +200,11 @@ def _put(folder: Path, name: str, text: str) -> None:
     files.write(path, text)
 
 
-def pull(inventory: Path, cluster: Cluster, *, yes: bool) -> Sequence[str]:
-    """Bring a copy up to date with its head; returns what was replaced. Raises RegattaError, DeclinedError."""
+def pull(inventory: Path, cluster: Cluster, *, yes: bool, told: TextIO) -> Sequence[str]:
+    """Bring a copy up to date with its head; what differs is `told`, and what was replaced returned.
+
+    Raises RegattaError, DeclinedError.
+    """
     remote = Remote(cluster)
     member = remote.call(cluster.head, adopting.wanted())
     kept, folder = _kept(cluster, member, hint("pull", "--inventory INVENTORY")), cluster.folder
@@ -213,7 +216,8 @@ def pull(inventory: Path, cluster: Cluster, *, yes: bool) -> Sequence[str]:
     found = definition.differences(own, kept, noted) if own else []
     lines = [*found, *(f"{name}: another one on the head" for name in others)]
     if lines:
-        print(f"{cluster.name}, {definition.when(kept)}; here (-) and on the head (+):", *lines, sep="\n  ", flush=True)
+        head = f"{cluster.name}, {definition.when(kept)}; here (-) and on the head (+):"
+        print(head, *lines, sep="\n  ", file=told, flush=True)
         if not confirmed(f"replace these in {folder}; replaced files stay beside them as FILE{REPLACED}", yes):
             raise DeclinedError("not confirmed; nothing was changed")
     for name in [*others, *lacking]:

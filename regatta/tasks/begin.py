@@ -13,7 +13,7 @@ from regatta.cards import project
 from regatta.errors import UsageError
 from regatta.hosts import inventories
 from regatta.program import about_hosts, hint
-from regatta.tasks.common import task
+from regatta.tasks.common import JSON_HELP, task
 from regatta.tasks.launching import opened
 from regatta.tasks.workloads import show
 
@@ -133,15 +133,20 @@ def join(c: Context, head: str, name: list[str], key: str | None = None, fingerp
     print(f"For all commands of this shell: export REGATTA_INVENTORY={made.folder.absolute()}")
 
 
-@task(help={"yes": "do not ask (also CONFIRM=yes)"})
-def pull(c: Context, inventory: str | None = None, yes: bool = False) -> None:
+@task(help={"yes": "do not ask (also CONFIRM=yes)", "json": f"at the end {JSON_HELP}"})
+def pull(c: Context, inventory: str | None = None, yes: bool = False, json: bool = False) -> None:
     """Say how an inventory differs from what its head keeps, and bring it up to date (hosts, keys, secrets)."""
     from regatta.provisioning import joining
 
     path = inventories.choose(inventory)
     cluster = inventories.load(str(path))
-    done = joining.pull(path, cluster, yes=yes)
-    print(f"{cluster.folder}: {'brought up to date' if done else 'is up to date'}")
+    done = joining.pull(path, cluster, yes=yes, told=sys.stderr if json else sys.stdout)
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.Pulled(str(cluster.folder), [*done]))
+    else:
+        print(f"{cluster.folder}: {'brought up to date' if done else 'is up to date'}")
 
 
 @task(help={"local": "on this machine only, with what pip has installed"})

@@ -131,6 +131,14 @@ class Environments:
 
 
 @dataclass(frozen=True)
+class Pulled:
+    """`regatta pull --json`: what was not as on the head, and was replaced."""
+
+    inventory: str
+    replaced: list[str]
+
+
+@dataclass(frozen=True)
 class Difference:
     """A value that differs; null where one has none."""
 
@@ -384,6 +392,7 @@ TYPES: "Mapping[str, Any]" = {
     "hdfs-repair": HdfsRepaired,
     "probe": Probe,
     "runs": Runs,
+    "pull": Pulled,
     "queue": Queue,
     "ls": Files,
     "environments": Environments,

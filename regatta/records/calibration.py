@@ -71,6 +71,13 @@ def of(records: Sequence[Record], at_least: float = stats.AT_LEAST) -> list[Cali
     ]
 
 
+def rates(records: Sequence[Record], at_least: float = stats.AT_LEAST) -> dict[str, str]:
+    """A sentence on the rate of false verdicts end to end, by cluster, where it was measured."""
+    measured = (one for one in of(records, at_least) if one.clock == "total")
+    said = ((one.cluster, f"{one.false} of {one.verdicts}, {share(one.false, one.verdicts)}") for one in measured)
+    return {cluster: f"False verdicts on {cluster}: {rate}." for cluster, rate in said}
+
+
 def biases(records: Sequence[Record]) -> list[Bias]:
     """What the halves of the cores do to duets of the same thing, for each cluster by each timer."""
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}

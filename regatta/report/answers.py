@@ -1,6 +1,6 @@
 """The answer of an experiment in sentences, and what a reader has to know of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -8,7 +8,7 @@ from regatta.frameworks import registry
 from regatta.records import stats
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, card_of
-from regatta.report.summary import Summary
+from regatta.report.summary import Ratio, Summary
 
 _CLOCK = "total"
 _SLOW_START = 1.1
@@ -34,14 +34,24 @@ def answer(summary: Summary) -> Answer:
     return Answer(about, f"{case.workload}: {case.title}", tuple(_sentences(summary)), tuple(_marks(summary)))
 
 
-def lines(summaries: Sequence[Summary]) -> Iterator[str]:
-    """The answers for a terminal."""
+def lines(summaries: Sequence[Summary], rates: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The answers for a terminal; with the rates of false verdicts by cluster, where they are known."""
     for summary in summaries:
         found = answer(summary)
         yield f"{found.title} on {summary.case.cluster}"
         yield from (f"  {sentence}" for sentence in found.sentences)
         if found.marks:
             yield f"  ({'; '.join(found.marks)})"
+        if rates is not None and (trust := false_verdicts(summary, rates)):
+            yield f"  {trust}"
+
+
+def false_verdicts(summary: Summary, rates: Mapping[str, str]) -> str:
+    """How often verdicts are false on the cluster of a case; '' where it has no verdict. `rates`: measured, by cluster."""
+    if not any(one.times.verdict in ("faster", "slower") for one in summary.ratios):
+        return ""
+    cluster = summary.case.cluster
+    return rates.get(cluster) or f"False verdicts on {cluster}: not measured; of simulated ones at most 5.5 %."
 
 
 def _sentences(summary: Summary) -> Iterator[str]:
@@ -59,7 +69,7 @@ def _sentences(summary: Summary) -> Iterator[str]:
     told = [sentence for workers in counts[-1:] for sentence in _of(summary, workers, several=len(counts) > 1)]
     yield from told or _times(summary)
     if len(counts) > 1:
-        yield from _cost(summary, counts)
+        yield from _cost(summary)
 
 
 def _of(summary: Summary, workers: int, *, several: bool) -> Iterator[str]:
@@ -135,21 +145,27 @@ def _times(summary: Summary) -> Iterator[str]:
         yield f"{best.configuration.label} took {best.seconds.value:.2f} s ({runs}); nothing to compare with."
 
 
-def _cost(summary: Summary, counts: Sequence[int]) -> Iterator[str]:
+def _cost(summary: Summary) -> Iterator[str]:
     """The number of ranks from which each framework beats one process (COST, McSherry and others 2015)."""
     ratios = [one for one in summary.ratios if one.clock == _CLOCK and one.below.single]
-    if any(one.times.verdict == "cores shared" for one in ratios):
+    if all(one.times.verdict == "cores shared" for one in ratios):
         return
-    firsts = []
-    for name in dict.fromkeys(one.above.framework for one in ratios):
-        own = [one for one in ratios if one.above.framework == name]
-        won = sorted(one.above.workers for one in own if one.times.verdict == "faster")
-        most = max(one.above.workers for one in own)
-        shown = _name(Configuration(most, name))
-        ranks = f"{won[0]} {'rank' if won[0] == 1 else 'ranks'}" if won else ""
-        firsts.append(f"{shown} first beats one process with {ranks}" if won else f"{shown} never up to {most}")
-    if firsts:
-        yield f"{'; '.join(firsts)}."
+    own = [[one for one in ratios if one.above.framework == name] for name in dict.fromkeys(map(_framework, ratios))]
+    yield f"{'; '.join(map(_first_to_beat, own))}."
+
+
+def _framework(ratio: Ratio) -> str:
+    return ratio.above.framework
+
+
+def _first_to_beat(ratios: Sequence[Ratio]) -> str:
+    """From how many ranks on one framework beats one process; `ratios`: of each of its numbers of ranks."""
+    most = max(ratios, key=lambda one: one.above.workers)
+    name = _name(most.above)
+    if won := sorted(one.above.workers for one in ratios if one.times.verdict == "faster"):
+        return f"{name} first beats one process with {won[0]} {'rank' if won[0] == 1 else 'ranks'}"
+    sure = all(one.times.verdict in ("slower", "equal") for one in ratios)
+    return f"{name} never up to {most.above.workers}" if sure else f"{name}: not shown up to {most.above.workers}"
 
 
 def _marks(summary: Summary) -> Iterator[str]:

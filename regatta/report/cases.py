@@ -17,6 +17,8 @@ from regatta.records import compare
 from regatta.records.record import Record
 from regatta.report import theme
 
+_NO_FILES = ("packages", "variables")
+"""Parameters that have names and values, and are no files with their hashes."""
 _ABOUT = re.compile(r"(.+)_(sha256|checksum|bytes)")
 """Parameters besides the name of an input."""
 
@@ -149,15 +151,17 @@ def cases(records: Sequence[Record]) -> tuple[Case, ...]:
     Warm-ups are left out, and runs that did not do their work on the cluster (`Record.aside`).
     """
     records = [run for run in records if not (run.series and run.series.warm_up) and run.aside is None]
-    beside = _workers_beside(records)
+    beside, packages = _workers_beside(records), _packages(records)
     found: dict[tuple[str, str, str], dict[Configuration, list[Record]]] = {}
+    parameters_of = {}
     for record in sorted(records, key=_started):
-        parameters = _of_case(record)
+        parameters = _of_case(record, packages)
         key = (record.identity.workload, record.cluster.name, _canonical(parameters))
+        parameters_of[key] = parameters
         for workers in _workers(record, beside):
             made = Configuration(workers, record.identity.framework)
             found.setdefault(key, {}).setdefault(made, []).append(record)
-    made_cases = [_case(by_configuration) for by_configuration in found.values()]
+    made_cases = [_case(by_configuration, parameters_of[key]) for key, by_configuration in found.items()]
     made_cases.sort(key=lambda case: case.latest, reverse=True)
     return tuple(sorted(made_cases, key=lambda case: case.workload))
 
@@ -191,7 +195,13 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
             words += [str(word).removeprefix("--") for word in value]
         elif isinstance(value, Mapping):
             first, *others = [*map(str, value)] or ["-"]
-            more = f" and {len(others)} more files" if others[1:] else f", {others[0]}" if others else ""
+            more = (
+                f" and {len(others)} more{' files' * (name not in _NO_FILES)}"
+                if others[1:]
+                else f", {others[0]}"
+                if others
+                else ""
+            )
             words.append(f"{first}{more}" if name == given else f"{name}: {first}{more}")
         elif name == "without" and isinstance(value, list):
             words.append(f"without {' and '.join(map(str, value))}")
@@ -207,21 +217,21 @@ def inputs(records: Sequence[Record]) -> dict[str, str]:
     found: dict[str, str] = {}
     for parameters in (record.identity.parameters for record in records):
         for name, value in parameters.items():
-            if isinstance(value, Mapping):
+            if isinstance(value, Mapping) and name not in _NO_FILES:
                 found.update({str(file): str(told) for file, told in value.items()})
             elif told := parameters.get(f"{name}_sha256"):
                 found[str(value)] = str(told)
     return found
 
 
-def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:
+def _case(groups: Mapping[Configuration, Sequence[Record]], parameters: Mapping[str, Any]) -> Case:
     first = next(iter(groups.values()))[0]
     made = [
         _group(configuration, [run for run in runs if run.exit.state == "succeeded"], runs)
         for configuration, runs in groups.items()
     ]
     made.sort(key=lambda group: group.configuration.order)
-    return Case(first.identity.workload, first.cluster.name, _of_case(first), tuple(made))
+    return Case(first.identity.workload, first.cluster.name, parameters, tuple(made))
 
 
 def _repeated(run: Record) -> bool:
@@ -263,8 +273,20 @@ def _ranks(record: Record) -> int:
     return workers if isinstance(workers, int) else len(record.cluster.rank_map)
 
 
-def _of_case(record: Record) -> dict[str, Any]:
-    return {name: value for name, value in record.identity.parameters.items() if name != "workers"}
+def _of_case(record: Record, packages: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    own = {"packages": packages[record.series.label]} if record.series and record.series.label in packages else {}
+    given = {name: value for name, value in {**record.identity.parameters, **own}.items() if name != "workers"}
+    return {name: value for name, value in given.items() if name != "packages" or value}
+
+
+def _packages(records: Sequence[Record]) -> dict[str, Mapping[str, str]]:
+    """What a person has asked for, by series: some frameworks bring more packages, which make no other case."""
+    found: dict[str, Mapping[str, str]] = {}
+    for record in records:
+        if record.series:
+            brought = record.identity.parameters.get("packages") or {}
+            found[record.series.label] = min(found.get(record.series.label, brought), brought, key=len)
+    return found
 
 
 def _canonical(parameters: Mapping[str, Any]) -> str:

@@ -140,6 +140,20 @@ def iterations(summary: Summary) -> list[Row]:
     return [row for group in summary.case.groups[:_MAX_LINES] if group.runs for row in _iterations(group)]
 
 
+def memory(summary: Summary) -> list[Row]:
+    """Resident memory of the largest rank in GiB, the median over runs, for each configuration."""
+    return [
+        {
+            "configuration": group.configuration.label,
+            "framework": group.configuration.framework,
+            "gibibytes": round(median(samples) / 2**30, 4),
+            "runs": len(samples),
+        }
+        for group in summary.case.groups
+        if (samples := [run.peak_bytes for run in group.runs if run.peak_bytes is not None])
+    ]
+
+
 def timeline(record: Record) -> list[Row]:
     """Return what each rank of one run did, and when."""
     nodes = {rank.rank: rank.node for rank in record.ranks}
@@ -303,7 +317,8 @@ CHARTS = (
     Chart(
         "bars",
         "Time",
-        "Strong: end to end. Pale: compute. Line: 95 % interval.",
+        "Medians. Strong: end to end. Pale: compute. Line: 95 % interval. The sentences are of pairs of repeats, whose "
+        "ratio may differ from that of medians.",
         specs.BARS,
         bars,
     ),
@@ -352,5 +367,6 @@ CHARTS = (
         specs.SEARCH,
         search_rows,
     ),
+    Chart("memory", "Memory", "Resident memory of the largest rank, medians.", specs.MEMORY, memory),
 )
 """The charts of each case."""

@@ -32,8 +32,8 @@ def report(
 ) -> Report:
     """The report of all records in `folder`, or of one run, compared with the earlier ones at `against`.
 
-    `only`: the name of a workload, plan or point whose runs are reported. `at_least`: the part by which times differ,
-    if that is to matter. `histories`: also how each configuration has changed over time.
+    `only`: the name of a workload, plan, experiment or point whose runs are reported. `at_least`: the part by which
+    times differ, if that is to matter. `histories`: also how each configuration has changed over time.
     RecordError where there is nothing to report or to compare with; files that are no records are named in it.
     """
     with ThreadPoolExecutor(1) as pool:
@@ -50,6 +50,7 @@ def _report(folder: Path, run: str | None, only: str | None, against: Path | Non
     found = store.list() if run is None else Listing((sources.find(store, run),), ())
     if not found.records:
         raise RecordError(f"no records in {folder} yet{_broken(found.broken)}: start a run, or set REGATTA_RESULTS")
+    rates = calibration.rates(found.records, at_least)
     if only is not None:
         found = Listing(_only(only, found.records), found.broken)
     earlier = sources.read(against) if against else None
@@ -74,6 +75,7 @@ def _report(folder: Path, run: str | None, only: str | None, against: Path | Non
         broken=(*found.broken, *(earlier.broken if earlier else ())),
         notes=tuple(notes),
         efforts=tuple(_efforts(found.records)),
+        rates=rates,
     )
 
 
@@ -84,15 +86,18 @@ def _efforts(records: Sequence[Record]) -> Iterator[Effort]:
 
 
 def _only(wanted: str, records: Sequence[Record]) -> tuple[Record, ...]:
-    """The runs of a workload, plan or point. RecordError where there are none, with the names that there are."""
+    """The runs of a workload, plan, experiment or point. RecordError where there are none, with the names there are."""
     names = [
         {run.identity.workload, *((run.series.plan, run.series.point) if run.series else ())} - {None}
         for run in records
     ]
     chosen = tuple(run for run, own in zip(records, names, strict=True) if wanted in own)
+    chosen = chosen or tuple(run for run in records if run.series and (run.series.point or "").startswith(f"{wanted}-"))
     if not chosen:
         known = sorted({str(name) for own in names for name in own})
-        raise RecordError(f"no run is of '{wanted}' (--only takes a workload, plan or point): {', '.join(known)}")
+        raise RecordError(
+            f"no run is of '{wanted}' (--only takes a workload, plan, experiment or point): {', '.join(known)}"
+        )
     return chosen
 
 

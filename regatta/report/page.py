@@ -4,8 +4,8 @@ import base64
 import gzip
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
@@ -34,7 +34,7 @@ from regatta.report.summary import Summary
 from regatta.report.tables import Table
 
 _OPEN = 1
-_PICTURES, _MANY_RUNS, _PICTURES_OF_MANY = 40, 500, 12
+_PICTURES, _MANY_RUNS, _PICTURES_OF_MANY = 48, 500, 12
 """The number of charts that are drawn into the page itself, some 45 ms and 22 kB each; a browser draws the others."""
 
 
@@ -43,7 +43,7 @@ class Report:
     """The content of a page: `records` are in `summaries`' cases; `changes` is None where nothing was compared with.
 
     `histories`: of configurations over months, where they are asked for; `broken` are sentences about files that are no
-    records, `notes` what else a reader has to know.
+    records, `notes` what else a reader has to know. `rates`: of false verdicts, by cluster.
     """
 
     title: str
@@ -56,6 +56,7 @@ class Report:
     notes: tuple[str, ...] = ()
     histories: tuple[history.History, ...] = ()
     efforts: tuple[Effort, ...] = ()
+    rates: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[Record]:
@@ -70,14 +71,14 @@ class Report:
                 *tables.times(self.summaries),
                 *tables.scripts(self.summaries),
                 *tables.published(self.summaries),
-                *tables.ratios(self.summaries),
+                *tables.ratios(self.summaries, self.changes or ()),
                 *across.tables(self.summaries),
                 *scaling.tables(self.summaries),
                 *tables.phases(self.summaries),
                 *tables.use(self.summaries),
                 *overhead.tables(self.summaries),
                 *([effort.table(self.efforts)] if self.efforts else []),
-                *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
+                *([tables.changes(self.changes, self.against, self.summaries)] if self.changes is not None else []),
                 *([history.table(self.histories)] if self.histories else []),
                 *([tables.failures(failed)] if (failed := self.failed) else []),
                 tables.machines(self.records),
@@ -102,7 +103,7 @@ def render(report: Report) -> str:
     pictures = [*across.pictures(report.summaries), *curves.pictures(report.summaries)]
     over_months = [*enumerate(history.pictures(report.histories), len(pictures))]
     every = [*pictures, *(picture for _, picture in over_months)]
-    cases = [_case(summary, number) for number, summary in enumerate(report.summaries)]
+    cases = [_case(summary, number, report.rates) for number, summary in enumerate(report.summaries)]
     drawn = _drawn(report, overview, every, cases)
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -118,15 +119,16 @@ def render(report: Report) -> str:
         times=tables.once(tables.times(report.summaries)),
         scripts=list(tables.scripts(report.summaries)),
         published=list(tables.published(report.summaries)),
-        ratios=tables.once(tables.ratios(report.summaries)),
+        ratios=tables.once(tables.ratios(report.summaries, report.changes or ())),
         phases=tables.once(tables.phases(report.summaries)),
         use=tables.once(tables.use(report.summaries)),
         overheads=tables.once(overhead.tables(report.summaries)),
         effort=effort.table(report.efforts) if report.efforts else None,
-        changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
+        changes=None if report.changes is None else tables.changes(report.changes, report.against, report.summaries),
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),
         cases=cases,
+        explained=_explained(cases),
         drawn=drawn,
         partly=any(not drawn.get((case["number"], kind)) for case in cases for kind in case["rows"]),
         failures=tables.failures(failed) if failed else None,
@@ -138,7 +140,7 @@ def render(report: Report) -> str:
     )
 
 
-def _case(summary: Summary, number: int) -> dict[str, Any]:
+def _case(summary: Summary, number: int, rates: Mapping[str, str]) -> dict[str, Any]:
     case = summary.case
     comparisons = [
         {"workers": workers, "comparison": found, "words": found.words if found.comparable else found.reasons}
@@ -148,6 +150,7 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
     return {
         "case": case,
         "answer": answers.answer(summary),
+        "false_verdicts": answers.false_verdicts(summary, rates),
         "number": number,
         "open": number < _OPEN,
         "comparisons": comparisons,
@@ -155,6 +158,14 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
         "rows": rows,
         "latest": next((run for run in reversed(case.runs) if len(run.cluster.rank_map) > 1), None),
     }
+
+
+def _explained(cases: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """The first case with a kind of chart, by kind: what the chart shows is said there, and only there."""
+    kinds = [
+        (kind, case["number"]) for case in cases for kind in (*case["rows"], *(["timeline"] * bool(case["latest"])))
+    ]
+    return dict(reversed(kinds))
 
 
 def _drawn(

@@ -101,6 +101,18 @@ BARS: Spec = _WIDE | {
     ],
 }
 
+MEMORY: Spec = _WIDE | {
+    "description": "Median resident memory of the largest rank of each configuration",
+    "height": {"step": _STEP},
+    "mark": {"type": "bar", "cornerRadiusEnd": 2},
+    "encoding": {
+        "y": _CONFIGURATION,
+        "x": _q("gibibytes", title="GiB"),
+        "color": _frameworks(),
+        "tooltip": _tooltip("configuration gibibytes:Q runs:Q"),
+    },
+}
+
 OVERVIEW: Spec = _WIDE | {
     "description": "Median seconds end to end of every case, and what others have published, on a logarithmic scale",
     "height": {"step": 22},

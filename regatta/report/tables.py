@@ -171,9 +171,12 @@ def _besides(summary: Summary, group: Group, theirs: references.Besides) -> Iter
     yield "–" if theirs.speedup is None else f"{theirs.speedup:.2f}"
 
 
-def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """For each workload: how its configurations compare with one process and with each other, and the verdict."""
-    together = _together(summaries)
+def ratios(summaries: Sequence[Summary], changed: Sequence[Change] = ()) -> Iterator[Table]:
+    """For each workload: how its configurations compare with one process and with each other, and the verdict.
+
+    `changed`: the other verdicts of the page.
+    """
+    together = _together(summaries, changed)
     for workload, chosen in _by_workload(summaries).items():
         several = any(ratio.times.days for summary in chosen for ratio in summary.ratios)
         rows = [
@@ -186,7 +189,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 texts.times(ratio.speedup),
                 f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
                 _verdict(ratio),
-                together.get(id(ratio), "–"),
+                together.get(id(ratio.times), "–"),
                 *([_days(ratio)] if several else []),
             )
             for summary in chosen
@@ -213,14 +216,13 @@ def _days(ratio: Ratio) -> str:
     return f"{texts.times(days)}, {days.n} days" if days else "–"
 
 
-def _together(summaries: Sequence[Summary]) -> dict[int, str]:
+def _together(summaries: Sequence[Summary], changed: Sequence[Change]) -> dict[int, str]:
     """Of each ratio that says slower or faster, by its id: whether it does so if all on the page are looked at."""
-    judged = [
-        one for summary in summaries for one in summary.ratios if one.times.p is not None and not one.times.shared
-    ]
-    shown = stats.holm([one.times.p for one in judged if one.times.p is not None])
+    every = [one.times for summary in summaries for one in summary.ratios] + [one.times for one in changed]
+    judged = [(one, one.p) for one in every if one.p is not None and not one.shared]
+    shown = stats.holm([p for _, p in judged])
     said = zip(judged, shown, strict=True)
-    return {id(one): "yes" if also else "no" for one, also in said if one.times.verdict in ("slower", "faster")}
+    return {id(one): "yes" if also else "no" for (one, _), also in said if one.verdict in ("slower", "faster")}
 
 
 def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
@@ -290,8 +292,9 @@ def sections(table: Table) -> list[tuple[str, list[tuple[str, ...]]]]:
     return found
 
 
-def changes(found: Sequence[Change], against: str) -> Table:
-    """Return what became slower or faster than in the earlier set."""
+def changes(found: Sequence[Change], against: str, summaries: Sequence[Summary] = ()) -> Table:
+    """Return what became slower or faster than in the earlier set; `summaries`: the other verdicts of the page."""
+    together = _together(summaries, found)
     rows = tuple(
         (
             f"{change.case.workload}: {change.case.title}",
@@ -301,14 +304,16 @@ def changes(found: Sequence[Change], against: str) -> Table:
             texts.with_interval(change.now),
             f"{texts.times(change.times)} times as long",
             texts.verdict(change.times, "now"),
+            together.get(id(change.times), "–"),
             change.note,
         )
         for change in found
     )
-    columns = ("case", "configuration", "timer", "before", "now", "took now", "verdict", "note")
+    columns = ("case", "configuration", "timer", "before", "now", "took now", "verdict", "all together", "note")
     note = (
         "Slower or faster only if the 95 % interval of the ratio does not contain 1, the difference matters and "
-        f"each side has {stats.LEAST_PAIRS} runs or more. One in twenty of such verdicts comes by chance."
+        f"each side has {stats.LEAST_PAIRS} runs or more. One in twenty of such verdicts comes by chance. All together: "
+        "see 'which is faster'."
     )
     return Table("changes", f"Against {against}", columns, rows, note, grouped=True)
 

@@ -132,11 +132,13 @@ def _said(told: "Sequence[Finding]", records: "Sequence[Record]", at_least: floa
     """The end of a bench: tables, answers, and the rate of false verdicts where it was measured."""
     from regatta.bench import findings
     from regatta.records import calibration
+    from regatta.records.store import Store
     from regatta.report import answers
     from regatta.report.cases import cases
     from regatta.report.summary import summarise
 
-    answered = answers.lines(summarise(cases(records), at_least))
+    rates = calibration.rates(Store(paths.results_dir()).list().records, at_least)
+    answered = answers.lines(summarise(cases(records), at_least), rates)
     return [
         *findings.lines(told, screen.width(sys.stdout)),
         *answered,

@@ -31,7 +31,7 @@ RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or 
 @task(
     help={
         "run": f"only this run: {RUN_HELP}",
-        "only": "only runs of this workload, plan or point",
+        "only": "only runs of this workload, plan, experiment or point",
         "against": "earlier records to compare with: a folder, a record or a .parquet file",
         "out": "folder to write to (default: report/ next to the records)",
         "charts": "charts as files: svg,png (default), svg, png or none",

@@ -72,7 +72,9 @@ def test_a_second_person_joins_and_both_provision(people: "tuple[LabHandle, Call
     finally:
         variables.write_text(before)
     play(lab, "provision")
-    assert re.search(r'"replaced": \[.*firewall_open_ports', ann.types("pull", "--inventory", lab.name, "--yes", "--json"))
+    assert re.search(
+        r'"replaced": \[.*firewall_open_ports', ann.types("pull", "--inventory", lab.name, "--yes", "--json")
+    )
 
     # The second person rotates: the first one's checkout has old secrets, and does not bring them back.
     ann.types("rotate-secrets", "--inventory", lab.name)

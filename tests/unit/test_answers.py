@@ -83,6 +83,17 @@ def test_what_a_reader_has_to_know_is_marked() -> None:
     assert found.marks == ("1 run failed", "the first repeat of torch × 2 took 1.9 times as long: warm-up")
 
 
+def test_runs_that_do_not_count_are_marked() -> None:
+    torch, ray = runs(TORCH, 1.0), runs(RAY, 1.0)
+    silent = structs.replace(torch[0], answer=None)
+    beside = structs.replace(torch[1], beside=(Beside("localhost", ("another",)),))
+    marks = said([silent, beside, *torch[2:]], ray).marks
+    assert "1 run gave no answer" in marks and "1 run timed beside other runs" in marks
+    shares = tuple(structs.replace(node, shares=("another",)) for node in TORCH.cluster.nodes)
+    shared = structs.replace(TORCH, cluster=structs.replace(TORCH.cluster, nodes=shares))
+    assert "ranks share cores" in said(runs(shared, 1.0)).marks
+
+
 def test_repeats_that_warm_up_or_are_never_steady_are_marked() -> None:
     series = Series("one", 1, 9)
 
@@ -155,6 +166,19 @@ def test_from_which_number_of_ranks_one_process_is_beaten() -> None:
     first, last = said(every).sentences
     assert first.startswith("With 4 ranks Ray took 1.86 times as long as torch")
     assert last == "torch first beats one process with 4 ranks; Ray never up to 4."
+    few = [run for run in every if run.series and run.series.index < 3]
+    assert said(few).sentences[-1] == "torch: not shown up to 4; Ray: not shown up to 4."
+
+
+def test_the_rate_of_false_verdicts_stands_beside_a_verdict() -> None:
+    (summary,) = summarise(cases([*runs(SINGLE, 1.0), *runs(TORCH, 0.5)]))
+    cluster = TORCH.cluster.name
+    assert answers.false_verdicts(summary, {cluster: "As measured."}) == "As measured."
+    assert "not measured" in answers.false_verdicts(summary, {"another": "As measured."})
+    *_, last = answers.lines([summary], {cluster: "As measured."})
+    assert last == "  As measured."
+    (none,) = summarise(cases(runs(TORCH, 0.5)))
+    assert not answers.false_verdicts(none, {cluster: "As measured."}), "there is no verdict"
 
 
 def test_lines_for_a_terminal() -> None:

@@ -14,6 +14,7 @@ import pytest
 from msgspec import structs
 
 from regatta.errors import RecordError, UsageError
+from regatta.records import calibration
 from regatta.records.clocks import PHASES
 from regatta.records.record import SCHEMA_VERSION, Framework, Overhead, Record, Series
 from regatta.records.store import Store
@@ -31,7 +32,7 @@ from regatta.report import (
     texts,
     timeline,
 )
-from regatta.report.cases import Configuration, cases, describe
+from regatta.report.cases import Configuration, cases, describe, inputs
 from regatta.report.summary import summarise
 
 
@@ -71,6 +72,15 @@ def test_many_files_of_an_input_are_counted(files: str, said: str) -> None:
     assert describe({"data": dict.fromkeys(files, "0" * 64), "size": 5}, "digits") == f"{said}, size=5"
 
 
+def test_packages_are_no_files_of_data() -> None:
+    torch = kept.one("stars", "torch")
+    parameters = {**torch.identity.parameters, "packages": {"pyzmq": "27", "dask": "2026"}, "data": {"a.csv": "0" * 64}}
+    assert inputs([structs.replace(torch, identity=structs.replace(torch.identity, parameters=parameters))]) == {
+        "a.csv": "0" * 64
+    }
+    assert describe({"packages": dict.fromkeys("abcd", "1")}, "stars") == "packages: a and 3 more"
+
+
 def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:
     single = kept.one("stars", "single")
     alone = kept.again(single, "alone", series=Series("another", 1, 1))
@@ -78,6 +88,24 @@ def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:
         group.configuration for case in cases([alone, single, kept.one("stars", "torch")]) for group in case.groups
     }
     assert found == {Configuration(1, "single"), Configuration(2, "single"), Configuration(2, "torch")}
+
+
+def test_packages_that_a_framework_brings_make_no_other_case() -> None:
+    def with_packages(record: Record, run_id: str, label: str, **packages: str) -> Record:
+        made = kept.again(record, run_id, series=Series(label, 1, 6))
+        parameters = {**made.identity.parameters, "packages": packages}
+        return structs.replace(made, identity=structs.replace(made.identity, parameters=parameters))
+
+    single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
+    (case,) = cases([kept.again(single, "s", series=Series("a", 1, 6)), with_packages(torch, "t", "a", pyzmq="27")])
+    assert len(case.groups) == 2 and "packages" not in case.parameters
+    own = [with_packages(single, "s", "b", polars="1"), with_packages(torch, "t", "b", polars="1", pyzmq="27")]
+    other = [with_packages(single, "s2", "c", polars="2"), with_packages(torch, "t2", "c", polars="2", pyzmq="27")]
+    found = cases([*own, *other])
+    assert [(case.parameters["packages"], len(case.groups)) for case in found] == [
+        ({"polars": "1"}, 2),
+        ({"polars": "2"}, 2),
+    ]
 
 
 def test_warm_ups_are_in_no_case() -> None:
@@ -357,6 +385,8 @@ def test_a_regression_is_marked_only_where_the_interval_says_so() -> None:
     }
     assert found[0].verdict == "slower"
     assert found[0].times.value == pytest.approx(2.0)
+    table = tables.changes(found, "before", summarise(now))
+    assert [row[table.columns.index("all together")] for row in table.rows] == ["yes", "yes", "–", "–"]
     assert regressions.changes(now, cases(repeated(kept.one("digits", "torch"), "e", spread))) == ()
     few = regressions.changes(now, cases(repeated(torch, "f", [0.1, 0.1])))
     assert {c.verdict for c in few} == {"too few runs"}
@@ -436,6 +466,19 @@ def test_nothing_to_report_is_said(tmp_path: Path, store: Store) -> None:
         make.report(store.root, against=store.root)
     with pytest.raises(RecordError, match="no record of a run 'x'"):
         make.report(store.root, run="x")
+
+
+def test_only_an_experiment_is_reported_with_the_rate_of_its_cluster(store: Store) -> None:
+    first = kept.one("stars", "single")
+    for index in range(1, 13):
+        same = Series("set/same", index, 12, calibration.PLAN, "set", "same")
+        store.save(structs.replace(kept.again(first, f"same-{index}", times=index), series=same))
+    wanted = structs.replace(
+        kept.again(first, "wanted"), series=Series("one", 1, 1, "lengths", "one", "length-1-ms-400-w2")
+    )
+    store.save(wanted)
+    report = make.report(store.root, only="length-1-ms")
+    assert report.records == (wanted,) and [*report.rates] == [first.cluster.name]
 
 
 def test_a_report_of_one_run(store: Store) -> None:

@@ -122,7 +122,7 @@ def test_everything_is_drawn_and_nothing_complains(visit: Visit, page_file: Path
     assert {url for url in visit.asked if not url.startswith(("data:", "blob:"))} == {page_file.as_uri()}
     kinds = {chart.get_attribute("data-chart") for chart in visit.page.locator("main .chart").all()}
     steps = {"repetitions", "progress", "iterations", "timeline"}
-    assert kinds == {"bars", "phases", "speedup", "changes", "overview", "history"} | steps
+    assert kinds == {"bars", "phases", "speedup", "changes", "overview", "history", "memory"} | steps
     wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide == 0
     for chart in visit.page.locator("main .chart svg").all():
@@ -220,6 +220,11 @@ def test_what_changed_is_marked(visit: Visit) -> None:
     assert visit.page.locator("#times td", has_text="failed").count() == 0
 
 
+def test_a_caption_stands_once(visit: Visit) -> None:
+    found = visit.page.locator("#answers figure > .note").all_text_contents()
+    assert len(found) > 2 and len(found) == len({*found})
+
+
 def test_a_timeline_can_be_chosen(visit: Visit) -> None:
     figure = visit.page.locator(".case details[open] .timelines").first
     figure.scroll_into_view_if_needed()
@@ -254,6 +259,15 @@ def test_printed_all_is_there_and_nothing_is_cut(browser: Any, page_file: Path, 
     states = "[...document.querySelectorAll('#run-table td:nth-child(6)')]"
     assert page.evaluate(f"[...{heads}, ...{states}].filter({in_two}).map((one) => one.textContent)") == []
     context.close()
+
+
+def test_who_prints_the_page_gets_all_parts(visit: Visit) -> None:
+    shut = visit.page.locator("details:not(.rows):not([open])")
+    before = shut.count()
+    visit.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert before and not shut.count()
+    visit.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert shut.count() == before
 
 
 def test_the_page_is_printed_into_a_file(page_file: Path, tmp_path: Path) -> None:

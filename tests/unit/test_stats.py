@@ -101,6 +101,15 @@ def test_of_10_000_verdicts_on_the_same_thing_at_most_5_5_percent_are_false(kind
     assert all((one.verdict in ("faster", "slower")) == (one.p is not None and one.p <= 0.05) for one in found)
 
 
+@pytest.mark.parametrize("n", [6, 10])
+@pytest.mark.parametrize("kind", ["noise", "outliers", "two modes", "unequal spread", "ties"])
+def test_of_2_000_verdicts_on_two_sets_of_the_same_thing_few_are_false(kind: str, n: int) -> None:
+    """Repeats of each set are independent: neither drift nor autocorrelation."""
+    pairs = zip(*alike(kind, n, 2_000), strict=True)
+    found = stats.unpaired([(base.tolist(), other.tolist()) for base, other in pairs], at_least=0.0)
+    assert sum(one.verdict in ("faster", "slower") for one in found) <= 0.066 * 2_000
+
+
 @pytest.mark.parametrize(
     ("most", "times", "false_at_most"), [(12, 1000, 0.066), pytest.param(40, 10_000, 0.055, marks=pytest.mark.whole)]
 )

@@ -264,6 +264,11 @@
   addEventListener("hashchange", route);
   route();
   root.dataset.ready = "yes";
+  const shut = [];
+  addEventListener("beforeprint", () => {
+    for (const part of document.querySelectorAll("details:not(.rows):not([open])")) shut.push(Object.assign(part, { open: true }));
+  });
+  addEventListener("afterprint", () => { for (const part of shut.splice(0)) part.open = false; });
   const printed = location.hash === "#print"; // `report --pdf` opens the page so: all parts are to be printed
   if (printed) {
     root.dataset.printed = "yes"; // as wide as paper, so that words in charts can be read

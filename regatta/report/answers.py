@@ -47,7 +47,7 @@ def lines(summaries: Sequence[Summary], rates: Mapping[str, str] | None = None) 
 
 
 def false_verdicts(summary: Summary, rates: Mapping[str, str]) -> str:
-    """How often verdicts are false on the cluster of a case; '' where it has no verdict. `rates`: measured, by cluster."""
+    """How often verdicts are false on the cluster of a case; '' where it has none. `rates`: measured, by cluster."""
     if not any(one.times.verdict in ("faster", "slower") for one in summary.ratios):
         return ""
     cluster = summary.case.cluster

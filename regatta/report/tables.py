@@ -312,8 +312,8 @@ def changes(found: Sequence[Change], against: str, summaries: Sequence[Summary] 
     columns = ("case", "configuration", "timer", "before", "now", "took now", "verdict", "all together", "note")
     note = (
         "Slower or faster only if the 95 % interval of the ratio does not contain 1, the difference matters and "
-        f"each side has {stats.LEAST_PAIRS} runs or more. One in twenty of such verdicts comes by chance. All together: "
-        "see 'which is faster'."
+        f"each side has {stats.LEAST_PAIRS} runs or more. One in twenty of such verdicts comes by chance. "
+        "All together: see 'which is faster'."
     )
     return Table("changes", f"Against {against}", columns, rows, note, grouped=True)
 

@@ -17,16 +17,25 @@ _Key = tuple[str, str, Configuration, Configuration, str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One ratio of the sealed set (`there`), and the same of the runs here; None where there is none."""
+    """One ratio of the sealed set (`there`), and the same of the runs here; None where there is none.
+
+    `same_data`: whether both have read the same files, by their hashes.
+    """
 
     what: str
     there: stats.Ratio
     here: stats.Ratio | None
+    same_data: bool = True
 
     @property
     def outcome(self) -> Outcome:
-        """Whether it holds here; not to be told where either side shows nothing."""
-        if self.here is None or self.there.verdict not in _KNOWN or self.here.verdict not in _KNOWN:
+        """Whether it holds here; not to be told where either side shows nothing, or had other data."""
+        if (
+            self.here is None
+            or not self.same_data
+            or self.there.verdict not in _KNOWN
+            or self.here.verdict not in _KNOWN
+        ):
             return "cannot tell"
         return "holds here" if self.here.verdict == self.there.verdict else "does not hold here"
 
@@ -34,13 +43,17 @@ class Verdict:
     def line(self) -> str:
         """The outcome with both intervals."""
         here = f"{texts.times(self.here)} here ({self.here.verdict})" if self.here else "not measured here"
-        return f"{self.outcome}: {self.what}: {texts.times(self.there)} there ({self.there.verdict}), {here}"
+        data = "" if self.same_data else "; the data here are other ones"
+        return f"{self.outcome}: {self.what}: {texts.times(self.there)} there ({self.there.verdict}), {here}{data}"
 
 
 def compare(there: Sequence[Record], here: Sequence[Record]) -> list[Verdict]:
     """Each verdict of the sealed runs next to that of the runs here, by workload, parameters and timer."""
-    own = dict(_ratios(here))
-    return [Verdict(_what(key), ratio, own.get(key)) for key, ratio in _ratios(there)]
+    own = {key: (ratio, data) for key, ratio, data in _ratios(here)}
+    return [
+        Verdict(_what(key), ratio, *((own[key][0], own[key][1] == data) if key in own else (None,)))
+        for key, ratio, data in _ratios(there)
+    ]
 
 
 def other_data(there: Sequence[Record], here: Sequence[Record]) -> list[str]:
@@ -53,10 +66,31 @@ def other_data(there: Sequence[Record], here: Sequence[Record]) -> list[str]:
     ]
 
 
-def _ratios(records: Sequence[Record]) -> Iterator[tuple[_Key, stats.Ratio]]:
+def other_versions(there: Sequence[Record], here: Sequence[Record]) -> list[str]:
+    """A sentence for each part of the nodes' environment that has another version here than there."""
+    own, theirs = _versions(here), _versions(there)
+    return [
+        f"{name} is {' and '.join(sorted(own[name]))} here, and {' and '.join(sorted(told))} there"
+        for name, told in theirs.items()
+        if name in own and own[name] != told
+    ]
+
+
+def _versions(records: Sequence[Record]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for node in (node for record in records for node in record.cluster.nodes):
+        for name, version in node.versions.items():
+            if version is not None:
+                found.setdefault(name, set()).add(version)
+    return found
+
+
+def _ratios(records: Sequence[Record]) -> Iterator[tuple[_Key, stats.Ratio, dict[str, str]]]:
+    """Each ratio, and the hashes of what its case has read."""
     for summary in summarise(cases(records)):
+        case, data = summary.case, inputs(summary.case.runs)
         for one in summary.ratios:
-            yield (summary.case.workload, summary.case.title, one.above, one.below, one.clock), one.times
+            yield (case.workload, case.title, one.above, one.below, one.clock), one.times, data
 
 
 def _what(key: _Key) -> str:

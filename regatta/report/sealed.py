@@ -42,7 +42,7 @@ _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 class Sealed:
     """A sealed file's content. `plan`: for `bench` in the folder of the code; `plan_text`: where it is not in there.
 
-    `missing`: sentences on lost records.
+    `missing`: sentences on lost records. `rates`: on how often verdicts are false where it ran, if that was measured.
     """
 
     set: str
@@ -55,6 +55,7 @@ class Sealed:
     code: Mapping[str, tuple[str, bytes]] = field(repr=False)
     missing: tuple[str, ...] = ()
     plan_text: bytes | None = None
+    rates: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class Sealed:
         if data := inputs(self.records):
             yield f"data, by SHA-256: {', '.join(f'{name} {told[:16]}' for name, told in data.items())}"
         yield from self.missing
-        yield from map(str, calibration.of(self.records))
+        yield from self.rates
 
 
 def find(records: Sequence[Record], wanted: str) -> tuple[Record, ...]:
@@ -97,10 +98,20 @@ def find(records: Sequence[Record], wanted: str) -> tuple[Record, ...]:
     return tuple(run for run in records if run.series and run.series.set == chosen[0])
 
 
-def seal(runs: Sequence[Record], tree: Tree, plan: str | Path, key: str | None, target: Path) -> Sealed:
+def rates(runs: Sequence[Record], every: Sequence[Record]) -> list[str]:
+    """A sentence on how often verdicts are false on each cluster of some runs, by `every` record that is kept."""
+    measured = calibration.rates(every)
+    clusters = sorted({run.cluster.name for run in runs})
+    return [measured.get(name, f"False verdicts on {name}: not measured.") for name in clusters]
+
+
+def seal(
+    runs: Sequence[Record], tree: Tree, plan: str | Path, key: str | None, target: Path, rates: Sequence[str] = ()
+) -> Sealed:
     """Write all runs of a set with the code that ran into one signed file. RecordError where that cannot be.
 
-    `plan`: as `bench` takes it in the folder of the code, or a file outside of that, which goes along.
+    `plan`: as `bench` takes it in the folder of the code, or a file outside of that, which goes along. `rates`: see
+    :class:`Sealed`.
     """
     releases = {run.identity.release for run in runs}
     if releases != {tree.release}:
@@ -127,6 +138,7 @@ def seal(runs: Sequence[Record], tree: Tree, plan: str | Path, key: str | None, 
         "commit": tree.commit,
         "executable": sorted(path for path, kind, _ in tree.entries if kind == "x"),
         "links": links,
+        "rates": [*rates],
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(members.items())},
     }
     text = json.dumps(told, indent=1).encode()
@@ -177,6 +189,7 @@ def verify(file: Path, signer: str | None = None) -> Sealed:
         code=code,
         missing=tuple(missing(ordered)),
         plan_text=members.get(_PLAN + Path(told["plan"]).name),
+        rates=tuple(told.get("rates", ())),
     )
 
 

@@ -38,12 +38,14 @@ def results_seal(c: Context, set: str, plan: str | None = None, out: str | None 
     from regatta.release import tree
     from regatta.report import sealed
 
-    runs = sealed.find(Store(records_dir()).list().records, set)
+    every = Store(records_dir()).list().records
+    runs = sealed.find(every, set)
+    rates = sealed.rates(runs, every)
     series = runs[0].series
     name = plan or (series and series.plan) or ""
     target = Path(out or f"{series and series.set}{sealed.ENDING}").expanduser()
     if name in plan_file.shipped():
-        made = sealed.seal(runs, tree.read(paths.PROJECT), name, key, target)
+        made = sealed.seal(runs, tree.read(paths.PROJECT), name, key, target, rates)
     else:
         file = Path(name).expanduser().resolve()
         if not file.is_file():
@@ -53,7 +55,8 @@ def results_seal(c: Context, set: str, plan: str | None = None, out: str | None 
             regattas = tree.read(paths.PROJECT)  # workloads of Regatta's ran
             code = regattas if regattas.release == runs[0].identity.release else code
         inside = file.is_relative_to(code.root.resolve())
-        made = sealed.seal(runs, code, f"./{file.relative_to(code.root.resolve())}" if inside else file, key, target)
+        own = f"./{file.relative_to(code.root.resolve())}" if inside else file
+        made = sealed.seal(runs, code, own, key, target, rates)
     print("\n".join(made.lines()))
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB. Anybody checks it: {hint('results-verify', target.name)}")
 
@@ -125,7 +128,7 @@ def reproduce(
     if other := {str(run.identity.release) for run in here} - {found.release}:
         ran = ", ".join(sorted(other))
         print(f"note: here release {ran} ran, there {found.release}: another version of Regatta?", file=told)
-    for line in reproduced.other_data(found.records, here):
+    for line in (*reproduced.other_versions(found.records, here), *reproduced.other_data(found.records, here)):
         print(f"note: {line}", file=told)
     verdicts = reproduced.compare(found.records, here)
     for line in (*(verdict.line for verdict in verdicts), *sealed.missing(here)):

@@ -327,7 +327,7 @@ class LogLine:
 
 @dataclass(frozen=True)
 class Sealed:
-    """`regatta results-verify FILE --json`; `missing`: sentences on lost records, `answers`: what the runs say."""
+    """`regatta results-verify FILE --json`; `missing`, `rates` (of false verdicts) and `answers` are sentences."""
 
     set: str
     fingerprint: str
@@ -337,6 +337,7 @@ class Sealed:
     commit: str | None
     runs: list[str]
     missing: list[str]
+    rates: list[str]
     answers: list[str]
 
 
@@ -352,12 +353,16 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A verdict of `regatta reproduce FILE --json`, in the sealed set and on these hosts (null: not measured)."""
+    """A verdict of `regatta reproduce FILE --json`, in the sealed set and on these hosts (null: not measured).
+
+    `same_data`: whether both have read the same files, by their hashes.
+    """
 
     what: str
     outcome: str
     there: Ratio
     here: Ratio | None
+    same_data: bool
 
 
 @dataclass(frozen=True)
@@ -485,6 +490,7 @@ def sealed(found: "sealing.Sealed", answers: "Iterable[str]") -> Sealed:
         found.commit,
         [run.run_id for run in found.records],
         [*found.missing],
+        [*found.rates],
         [*answers],
     )
 
@@ -496,7 +502,8 @@ def reproduced(verdicts: "Sequence[comparing.Verdict]") -> list[Reproduced]:
         return Ratio(found.value, found.low, found.high, found.verdict)
 
     return [
-        Reproduced(one.what, one.outcome, ratio(one.there), ratio(one.here) if one.here else None) for one in verdicts
+        Reproduced(one.what, one.outcome, ratio(one.there), ratio(one.here) if one.here else None, one.same_data)
+        for one in verdicts
     ]
 
 

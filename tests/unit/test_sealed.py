@@ -113,6 +113,20 @@ def test_all_of_it_is_there_and_the_code_is_what_ran(project: tree.Tree, key: Pa
         sealed.unpack(found, tmp_path / "code")
 
 
+def test_how_often_verdicts_are_false_where_it_ran_is_signed(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    own = runs(project.release)
+    same = [
+        structs.replace(kept.again(own[0], f"same-{index}"), series=Series("c", index, 12, "calibrate", "c", "c"))
+        for index in range(1, 13)
+    ]
+    cluster = own[0].cluster.name
+    assert sealed.rates(own, own) == [f"False verdicts on {cluster}: not measured."]
+    (measured,) = sealed.rates(own, [*own, *same])
+    made = sealed.seal(own, project, "./plan.toml", str(key), tmp_path / "rated.zip", [measured])
+    assert measured.startswith(f"False verdicts on {cluster}: 0 of 1, ") and made.rates == (measured,)
+    assert measured in [*made.lines()]
+
+
 def test_repeats_without_a_record_are_named(project: tree.Tree, key: Path, tmp_path: Path) -> None:
     found = sealed.verify(seal(project, key, tmp_path, runs(project.release, (1, 3))))
     assert found.missing == (
@@ -260,6 +274,21 @@ def test_which_verdicts_hold_here() -> None:
     assert outcome(those(0.5)).startswith("does not hold here: ")
     assert outcome(those(3.0, 2)).startswith("cannot tell: ")
     assert outcome([]).endswith("not measured here")
+    (found,) = [one for one in reproduced.compare(read("0" * 64), read("f" * 64)) if "(total)" in one.what]
+    assert found.line.startswith("cannot tell: ") and found.line.endswith("; the data here are other ones")
+    assert reproduced.compare(read("0" * 64), read("0" * 64))[0].outcome == "holds here"
+
+
+def test_other_versions_are_named() -> None:
+    def on(version: str) -> list[Record]:
+        made = kept.one("stars", "torch")
+        nodes = tuple(
+            structs.replace(node, versions={**node.versions, "torch": version}) for node in made.cluster.nodes
+        )
+        return [structs.replace(made, cluster=structs.replace(made.cluster, nodes=nodes))]
+
+    assert reproduced.other_versions(on("2.13"), on("2.13")) == []
+    assert reproduced.other_versions(on("2.13"), on("2.11")) == ["torch is 2.11 here, and 2.13 there"]
 
 
 CARD = """

@@ -194,15 +194,8 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
         if name in ("options", "argv") and isinstance(value, list):
             words += [str(word).removeprefix("--") for word in value]
         elif isinstance(value, Mapping):
-            first, *others = [*map(str, value)] or ["-"]
-            more = (
-                f" and {len(others)} more{' files' * (name not in _NO_FILES)}"
-                if others[1:]
-                else f", {others[0]}"
-                if others
-                else ""
-            )
-            words.append(f"{first}{more}" if name == given else f"{name}: {first}{more}")
+            listed = _listed([*map(str, value)], "" if name in _NO_FILES else " files")
+            words.append(listed if name == given else f"{name}: {listed}")
         elif name == "without" and isinstance(value, list):
             words.append(f"without {' and '.join(map(str, value))}")
         elif name == given or value is True:
@@ -210,6 +203,11 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
         else:
             words.append(f"{name}={value}")
     return ", ".join(words)
+
+
+def _listed(names: Sequence[str], kind: str) -> str:
+    """One or two names, or the first and how many more of the kind."""
+    return f"{names[0]} and {len(names) - 1} more{kind}" if names[2:] else ", ".join(names) or "-"
 
 
 def inputs(records: Sequence[Record]) -> dict[str, str]:

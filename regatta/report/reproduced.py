@@ -30,12 +30,7 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         """Whether it holds here; not to be told where either side shows nothing, or had other data."""
-        if (
-            self.here is None
-            or not self.same_data
-            or self.there.verdict not in _KNOWN
-            or self.here.verdict not in _KNOWN
-        ):
+        if self.here is None or not self.same_data or not {self.there.verdict, self.here.verdict} <= {*_KNOWN}:
             return "cannot tell"
         return "holds here" if self.here.verdict == self.there.verdict else "does not hold here"
 
@@ -50,10 +45,11 @@ class Verdict:
 def compare(there: Sequence[Record], here: Sequence[Record]) -> list[Verdict]:
     """Each verdict of the sealed runs next to that of the runs here, by workload, parameters and timer."""
     own = {key: (ratio, data) for key, ratio, data in _ratios(here)}
-    return [
-        Verdict(_what(key), ratio, *((own[key][0], own[key][1] == data) if key in own else (None,)))
-        for key, ratio, data in _ratios(there)
-    ]
+    found = []
+    for key, ratio, data in _ratios(there):
+        one, its_data = own.get(key, (None, data))
+        found.append(Verdict(_what(key), ratio, one, sorted(its_data.values()) == sorted(data.values())))
+    return found
 
 
 def other_data(there: Sequence[Record], here: Sequence[Record]) -> list[str]:

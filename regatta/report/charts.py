@@ -15,6 +15,7 @@ from regatta.report.regressions import Change
 from regatta.report.specs import PHASES, Spec
 from regatta.report.summary import CLOCKS, Summary
 from regatta.report.timeline import rank_label, segments
+from regatta.text import fit
 
 Row = dict[str, Any]
 
@@ -42,7 +43,12 @@ class Chart:
 def with_rows(spec: Spec, rows: Sequence[Row]) -> Spec:
     """The whole specification, as Vega-Lite takes it."""
     coloured = specs.coloured(spec, {str(row["framework"]) for row in rows if "framework" in row})
-    return {"$schema": SCHEMA, **coloured, "data": {"values": list(rows)}}
+    return {"$schema": SCHEMA, **coloured, "data": {"values": fitted(rows)}}
+
+
+def fitted(rows: Sequence[Row]) -> list[Row]:
+    """The rows, whose text does nothing to what stands beside it, such as to turn its direction round."""
+    return [{name: fit(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
 
 
 def overview(summaries: Sequence[Summary]) -> list[Row]:

@@ -32,6 +32,7 @@ from regatta.report import (
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
+from regatta.text import fit
 
 _OPEN = 1
 _PICTURES, _MANY_RUNS, _PICTURES_OF_MANY = 48, 500, 12
@@ -97,6 +98,7 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        finalize=lambda value: fit(value) if type(value) is str else value,
     )
     failed = report.failed
     overview = charts.overview(report.summaries)
@@ -207,21 +209,22 @@ def _payload(
     document = {
         "specs": {kind: specs.coloured(spec, frameworks) for kind, spec in drawn.items()},
         "themes": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
-        "cases": [case["rows"] for case in cases],
+        "cases": [{kind: charts.fitted(rows) for kind, rows in case["rows"].items()} for case in cases],
         "about_use": texts.ABOUT_USE,
-        "changes": charts.regressions(report.changes or ()),
-        "overview": overview,
-        "across": [picture.rows for picture in pictures],
+        "changes": charts.fitted(charts.regressions(report.changes or ())),
+        "overview": charts.fitted(overview),
+        "across": [charts.fitted(picture.rows) for picture in pictures],
         "runs": {record.run_id: _run(record) for record in report.records},
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _run(record: Record) -> dict[str, Any]:
+    words = [*timeline.words(record), *(overhead.words(record.overhead) if record.overhead else ())]
     return {
         "record": document.to_dict(record),
-        "timeline": charts.timeline(record),
-        "words": [*timeline.words(record), *(overhead.words(record.overhead) if record.overhead else ())],
+        "timeline": charts.fitted(charts.timeline(record)),
+        "words": [fit(line) for line in words],
     }
 
 

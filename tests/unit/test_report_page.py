@@ -136,6 +136,16 @@ def test_everything_is_drawn_and_nothing_complains(visit: Visit, page_file: Path
     assert visit.page.screenshot(path=folder / f"report-{size}-{visit.colour()}.png", full_page=True)
 
 
+def test_a_name_does_not_turn_the_text_beside_it_round(visit: Visit) -> None:
+    visit.draw_all()
+    visit.page.locator('#run-table a[href="#run=hostile"]').click()
+    dialog = visit.page.locator("dialog[open]")
+    dialog.locator("details.record summary").click()
+    assert "\\u202eleft to right" in dialog.locator("details.record pre").inner_text()
+    assert not [one for one in "\u202e\u2066" if one in visit.page.content()]
+    assert visit.said == []
+
+
 def test_at_four_widths_nothing_is_wider_than_the_screen(visit: Visit) -> None:
     visit.draw_all()
     for chart in visit.page.locator(".chart[data-chart=bars]").all():

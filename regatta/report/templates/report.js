@@ -84,9 +84,11 @@
     element.after(part);
   }
 
+  const turning = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g; // the direction of the text beside them
+
   function make(tag, text, attributes = {}) {
     const element = Object.assign(document.createElement(tag), attributes);
-    if (text !== undefined) element.textContent = text;
+    if (text !== undefined) element.textContent = `${text}`.replace(turning, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
     return element;
   }
 

@@ -185,7 +185,7 @@ def _power(exponent):  # type: ignore[no-untyped-def]
         *(_write(_u8), _write(_f8), _write(_u1)),
     )
 )
-def columns(text, separator, source, target, weight, kind, width, rest, letter, ids, weights, undirected):  # type: ignore[no-untyped-def]  # noqa: PLR0911, PLR0915
+def columns(text, separator, source, target, weight, kind, width, rest, letter, ids, weights, undirected):  # type: ignore[no-untyped-def]  # noqa: PLR0911, PLR0915 - numba: one loop
     """Read whole lines of several columns, two of which are decimal ids; what is rare ends it, for a slower reader.
 
     `separator`: a byte, or 32 for spaces and tabs. `source`, `target`, `weight`, `kind`: the numbers of columns, -1 for

@@ -70,7 +70,7 @@ def test_it_is_bounded_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         rights.call(USER, lambda: _deep(100_000))
     assert _children() == before
     left = subprocess.run(["pgrep", "-au", USER, "sleep"], capture_output=True, text=True, check=False)
-    assert "1000" not in left.stdout
+    assert "sleep 1000" not in left.stdout
 
 
 def _deep(depth: int) -> list[object]:

@@ -163,7 +163,7 @@ def _case(summary: Summary, number: int, rates: Mapping[str, str]) -> dict[str, 
 
 
 def _explained(cases: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """The first case with a kind of chart, by kind: what the chart shows is said there, and only there."""
+    """The first case with a kind of chart, by kind: what the chart shows stands there, and only there."""
     kinds = [
         (kind, case["number"]) for case in cases for kind in (*case["rows"], *(["timeline"] * bool(case["latest"])))
     ]

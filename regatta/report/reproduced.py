@@ -84,9 +84,16 @@ def _versions(records: Sequence[Record]) -> dict[str, set[str]]:
 def _ratios(records: Sequence[Record]) -> Iterator[tuple[_Key, stats.Ratio, dict[str, str]]]:
     """Each ratio, and the hashes of what its case has read."""
     for summary in summarise(cases(records)):
-        case, data = summary.case, inputs(summary.case.runs)
+        case = summary.case
+        data = {**inputs(case.runs), **_checksums(case.runs)}
         for one in summary.ratios:
             yield (case.workload, case.title, one.above, one.below, one.clock), one.times, data
+
+
+def _checksums(records: Sequence[Record]) -> dict[str, str]:
+    """What HDFS says of the files that runs have read there, by the name of the parameter."""
+    given = (item for record in records for item in record.identity.parameters.items())
+    return {name: str(value) for name, value in given if name.endswith("_checksum") and value}
 
 
 def _what(key: _Key) -> str:

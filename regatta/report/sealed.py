@@ -83,7 +83,7 @@ class Sealed:
         if data := inputs(self.records):
             yield f"data, by SHA-256: {', '.join(f'{name} {told[:16]}' for name, told in data.items())}"
         yield from self.missing
-        yield from self.rates
+        yield from self.rates or map(str, calibration.of(self.records))
 
 
 def find(records: Sequence[Record], wanted: str) -> tuple[Record, ...]:

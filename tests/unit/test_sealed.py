@@ -260,10 +260,10 @@ def test_which_verdicts_hold_here() -> None:
         (found,) = [one for one in reproduced.compare(those(2.0), here) if "(total)" in one.what]
         return found.line
 
-    def read(digest: str) -> list[Record]:
+    def read(digest: str, kind: str = "sha256") -> list[Record]:
+        parameters = {"g": "x.gz", f"g_{kind}": digest}
         return [
-            structs.replace(run, identity=structs.replace(run.identity, parameters={"g": "x.gz", "g_sha256": digest}))
-            for run in those(2.0)
+            structs.replace(run, identity=structs.replace(run.identity, parameters=parameters)) for run in those(2.0)
         ]
 
     assert reproduced.other_data(read("0" * 64), read("0" * 64)) == reproduced.other_data(read("0" * 64), []) == []
@@ -277,6 +277,9 @@ def test_which_verdicts_hold_here() -> None:
     (found,) = [one for one in reproduced.compare(read("0" * 64), read("f" * 64)) if "(total)" in one.what]
     assert found.line.startswith("cannot tell: ") and found.line.endswith("; the data here are other ones")
     assert reproduced.compare(read("0" * 64), read("0" * 64))[0].outcome == "holds here"
+    in_hdfs = read("crc 1", "checksum")
+    assert reproduced.compare(in_hdfs, in_hdfs)[0].outcome == "holds here"
+    assert reproduced.compare(in_hdfs, read("crc 2", "checksum"))[0].outcome == "cannot tell"
 
 
 def test_other_versions_are_named() -> None:

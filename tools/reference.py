@@ -21,14 +21,15 @@ from tools import declared, effort
 
 PROJECT = Path(__file__).resolve().parents[1]
 WIDTH = 140
-HEAD = """# Options
+_ALL = ", ".join(f"`{name}`" for name in EVERY)
+HEAD = f"""# Options
 
 Made by `make docs` from `regatta/options/declaration.py` and the cards (`workloads/*/card.toml`): edit those.
 [Workloads](workloads/index.md) describes what the workloads do, [Cards](cards.md) what a card may say.
 
 ## Options of runs
 
-`all`: `run NAME`, `torchrun`, `rayrun`, `sparkrun` and `bench`, for all runs of a plan. Typed values come first, then
+`all`: {_ALL}, which has them for all runs of a plan. Typed values come first, then
 what an experiment of the plan says, the plan, and `regatta.toml`. With a star, what `regatta.toml` says is not for the
 runs of a plan.
 

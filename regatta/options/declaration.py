@@ -7,10 +7,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regatta.options import kinds
-from regatta.options.option import BENCH, RUN, SCRIPTS, Option, declared, flag, of_command, of_comparison, option
+from regatta.options.option import (
+    BENCH,
+    NOTEBOOK,
+    RUN,
+    SCRIPTS,
+    Option,
+    declared,
+    flag,
+    of_command,
+    of_comparison,
+    option,
+)
 
-ONE = (RUN, *SCRIPTS)
+ONE = (RUN, *SCRIPTS, NOTEBOOK)
 """Commands whose runs are alike: a plan says of each point how many ranks it has."""
+NAMED = (RUN, *SCRIPTS)
+"""Commands whose runs have a name of the user's, and end by themselves: a notebook is one run, and ends by Ctrl-C."""
 GOING_ON = (RUN, "torchrun", "rayrun")
 """Commands whose runs may continue after a rank or host is lost; of workloads those that have checkpoints."""
 
@@ -31,7 +44,7 @@ class RunOptions:
         commands=ONE,
         plan=False,
     )
-    name: str | None = flag(None, kinds.TEXT, "the run's name (default: made from script and time)", commands=ONE)
+    name: str | None = flag(None, kinds.TEXT, "the run's name (default: made from script and time)", commands=NAMED)
     gpus: int | None = option(
         None,
         kinds.COUNT,
@@ -138,7 +151,7 @@ class RunOptions:
         (),
         kinds.SWEEP,
         "a run for each of these values: lr=0.1,0.01, which each gets as --lr; again for another name, each with each",
-        commands=ONE,
+        commands=NAMED,
     )
     notify: tuple[str, ...] = option(
         (),

@@ -10,9 +10,9 @@ from regatta.options.kinds import TEXT, Kind
 
 SCRIPTS = ("torchrun", "rayrun", "sparkrun")
 """Commands that run a script."""
-RUN, BENCH = "run", "bench"
-"""`run NAME` runs a workload, `bench` a plan of such runs."""
-EVERY = (RUN, *SCRIPTS, BENCH)
+RUN, BENCH, NOTEBOOK = "run", "bench", "notebook"
+"""`run NAME` runs a workload, `bench` a plan of such runs, `notebook` JupyterLab under Ray."""
+EVERY = (RUN, *SCRIPTS, NOTEBOOK, BENCH)
 """All commands that start runs."""
 
 

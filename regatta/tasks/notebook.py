@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regatta.errors import LaunchError, RegattaError
 from regatta.options import kinds
 from regatta.options.declaration import of as options
-from regatta.options.option import Option, typed
+from regatta.options.option import NOTEBOOK, Option, typed
 from regatta.tasks.launching import advising, command
 from regatta.terminal.console import Console
 from regatta_protocol.notebook import FOLDER, LISTENS, TOKEN
@@ -22,8 +22,7 @@ PACKAGE = "jupyterlab==4.6.1"
 USUAL = 8888
 START_SECONDS = 60.0
 _AGAIN_SECONDS = 0.2
-_LEFT_OUT = ("detach", "after", "sweep", "elastic", "restarts", "name")
-_OPTIONS = {name: one for name, one in options("rayrun").items() if name not in _LEFT_OUT}
+_OPTIONS = options(NOTEBOOK)
 _OWN = {
     "port": Option("port of this machine (default 8888, or a free one)", kinds.Whole(least=1)),
     "open": Option("open it in a browser", kinds.SWITCH),
@@ -107,7 +106,7 @@ def _notebook(words: dict[str, Any]) -> None:
 
 
 notebook = command(
-    "notebook",
+    NOTEBOOK,
     "Open JupyterLab on the cluster, as a run, until Ctrl-C; ray.init() in it joins the cluster.",
     {**_OPTIONS, **_OWN},
     _notebook,

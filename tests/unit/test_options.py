@@ -15,7 +15,8 @@ from regatta.errors import UsageError
 from regatta.experiments import plan_file
 from regatta.options import declaration, kinds
 from regatta.options.declaration import OF_RUNS, RunOptions, said
-from regatta.options.option import typed
+from regatta.options.option import EVERY, RUN, typed
+from regatta.tasks.namespace import namespace
 
 COPIED = ("regatta", "regatta_protocol", "tools", "workloads")
 DECLARED = '    toys: int | None = option(None, kinds.WHOLE, "toys of each rank", record=True)\n'
@@ -107,6 +108,11 @@ def test_an_option_is_added_by_its_declaration_and_its_use(
     assert (found["project"], found["plan"], found["called"]) == (4, [5, 6], [4, 7])
     assert found["reference"] == ["| `--toys` | whole number |  | all | `toys` | `toys` | toys of each rank |"]
     assert "--toys is a flag of every run command" in found["refused"]
+
+
+def test_every_command_that_starts_runs_is_declared() -> None:
+    names = {context.name for context in namespace.to_contexts() if "--skip-lost" in context.flags}
+    assert {RUN if name.startswith(f"{RUN}-") else name for name in names} == {*EVERY}
 
 
 def test_what_is_typed_comes_before_an_experiment_the_plan_and_the_project(tmp_path: Path) -> None:

@@ -42,6 +42,11 @@ def about_hosts(command: str, **options: str | bool) -> str:
     return " ".join(["make" if in_checkout() else "regatta", command, *(option(**{k: v}) for k, v in options.items())])
 
 
+def help_of(command: str) -> str:
+    """`make help` or `regatta forget --help`: what shows the options of a command about hosts."""
+    return "make help" if in_checkout() else f"regatta {command} --help"
+
+
 def option(**given: str | bool) -> str:
     """`FORCE=yes` or `--force`, `DATA=destroy` or `--data destroy`: one option of a command about hosts."""
     ((name, value),) = given.items()

@@ -10,7 +10,7 @@ from typing import Any
 
 from regatta.errors import UsageError
 from regatta.options.declaration import ASK_BECOME_PASS
-from regatta.program import ABOUT_HOSTS, about_hosts
+from regatta.program import ABOUT_HOSTS, about_hosts, help_of
 from regatta.services import parts
 
 UNCHANGING = ("check", "forget", "support-bundle", "bundle")
@@ -173,7 +173,7 @@ def read(command: str, words: Sequence[str]) -> Options:
 
 def _refuse(command: str, extra: Sequence[str]) -> None:
     own = [f"--{flag.name}" for flag in of(command)]
-    look = f"'regatta {command} --help' says what it takes"
+    look = f"'{help_of(command)}' says what it takes"
     for word in extra:
         name = word.partition("=")[0]
         if belongs := [one for flag in FLAGS if f"--{flag.name}" == name for one in flag.commands]:
@@ -187,7 +187,7 @@ def _refuse(command: str, extra: Sequence[str]) -> None:
 
 def _parser(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"regatta {command}",
+        prog=about_hosts(command),
         description=f"{ABOUT_HOSTS[command][0].upper()}{ABOUT_HOSTS[command][1:]}.",
         epilog=None
         if command in _WITHOUT_ANSIBLE

@@ -17,17 +17,20 @@ from regatta.provisioning import commands, flags
 from regatta.tasks.namespace import namespace
 
 MADE = re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.M)
-HINT = re.compile(rf"\bfab [a-z]|\bmake (?:{'|'.join(MADE)})\b")
+HINT = re.compile(rf"\bfab [a-z{{]|\bmake (?:{'|'.join(MADE)})\b|'make \{{")
 SHOWN = "regatta/tasks/"
 """Modules whose docstrings are shown as help."""
 
 
 def texts(path: Path) -> Iterator[str]:
-    """The literals of a module, without docstrings, which are never shown."""
+    """The literals of a module, f-strings with `{}` for values; without docstrings, which are never shown."""
     tree = ast.parse(path.read_text())
-    bare = set() if SHOWN in str(path) else {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    seen = set() if SHOWN in str(path) else {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+        if isinstance(node, ast.JoinedStr):
+            seen |= {id(part) for part in node.values}
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in seen:
             yield node.value
 
 
@@ -47,7 +50,7 @@ def test_no_message_names_a_program_that_may_not_have_been_typed() -> None:
 def test_messages_of_the_controller_ask_what_was_typed() -> None:
     """What nodes and roles say of commands is shown as it is typed here; the controller's own is made by hints."""
     commands = "|".join({*program.ABOUT_HOSTS, *namespace.tasks, "run"})
-    named = re.compile(rf"\bregatta (?:{commands})\b")
+    named = re.compile(rf"\bregatta (?:(?:{commands})\b|\{{)")
     found = {
         path.relative_to(PROJECT / "regatta").as_posix()
         for path in (PROJECT / "regatta").rglob("*.py")
@@ -55,7 +58,7 @@ def test_messages_of_the_controller_ask_what_was_typed() -> None:
         for text in texts(path)
         if SHOWN not in str(path) and named.search(text)
     }
-    assert found == {"effort/counted.py", "hosts/drafts.py"}, "steps in a table of docs, the first line of an inventory"
+    assert found == {"cli.py", "effort/counted.py", "hosts/drafts.py"}, "its list, steps in docs, an inventory's head"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +88,10 @@ def test_commands_are_named_as_they_were_typed(
 def test_commands_that_nodes_name_are_known() -> None:
     words = {
         word
-        for files in ("regatta/node", "regatta/frameworks/*/node", "regatta/frameworks/*/run", "workloads/common/**")
+        for files in ("regatta/node", "regatta/frameworks/*/node", "regatta/frameworks/*/run", "workloads/**")
         for path in PROJECT.glob(f"{files}/*.py")
-        for word in re.findall(r"'regatta ([a-z-]+)", path.read_text())
+        for text in texts(path)
+        for word in re.findall(r"['`]regatta ([a-z-]+)", text)
     }
     assert words <= {*program.ABOUT_HOSTS, *program._OF_NODES} and {*program._OF_NODES} <= {*namespace.tasks}
 
@@ -137,6 +141,17 @@ def test_make_passes_its_variables_on_as_flags(tmp_path: Path) -> None:
 def test_slips_are_named(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
     assert commands.main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_slips_in_what_make_passes_on_are_named_as_those_of_make(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(program.TYPED, "make")
+    assert commands.main(["provision", "--forse"]) == 2
+    assert "did you mean --force? 'make help'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        commands.main(["verify", "--lease", "x"])
+    assert capsys.readouterr().err.startswith("usage: make verify ")
 
 
 def shell(text: str, folder: Path) -> str:

@@ -46,7 +46,7 @@ def met() -> Iterator[None]:
     Raises :class:`BadInput` where nothing has set ``TF_CONFIG``.
     """
     if not os.environ.get(CONFIG):
-        raise BadInput(f"ranks of TensorFlow find each other by {CONFIG}, which `regatta run` and Ray Train set")
+        raise BadInput(f"ranks of TensorFlow find each other by {CONFIG}, which Regatta and Ray Train set")
     tensorflow = imported()
     _State.strategy = tensorflow.distribute.MultiWorkerMirroredStrategy()
     gathered(None)  # the first collective makes the connections

@@ -60,7 +60,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
     """Have dask's workers do the tasks. Gives what they say on rank 0, and None elsewhere, once all is done."""
     found = [os.environ.get(name) for name in VARIABLES]
     if None in found:
-        raise BadInput(f"the framework dask needs {', '.join(VARIABLES)}: start it by `regatta run`, which sets them")
+        raise BadInput(f"the framework dask needs {', '.join(VARIABLES)}: start it by Regatta, which sets them")
     if do.seconds:
         raise BadInput(
             "--item-seconds: dask's workers do items in a thread, which cannot be told to stop; leave it out"

@@ -104,7 +104,7 @@ def _others(comm: Any) -> Any:
 def _joined() -> Any:
     """The communicator of all ranks, when all have joined. Raises :class:`BadInput` where nothing started them."""
     if JOINED not in os.environ:
-        raise BadInput("the framework mpi needs ranks that OpenMPI has started: `regatta run` starts them, and mpirun")
+        raise BadInput("the framework mpi needs ranks that OpenMPI has started: Regatta starts them, and mpirun")
     with events.phase("rendezvous"):
         from mpi4py import MPI
 

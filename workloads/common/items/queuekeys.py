@@ -33,7 +33,7 @@ def of_environment() -> Keys:
     """Return what the launcher has set. Raises :class:`BadInput` where it has not."""
     place, *secret = (os.environ.get(name) for name in VARIABLES)
     if place is None or None in secret:
-        raise BadInput(f"the framework zeromq needs {', '.join(VARIABLES)}: start it by `regatta run`, which sets them")
+        raise BadInput(f"the framework zeromq needs {', '.join(VARIABLES)}: start it by Regatta, which sets them")
     return Keys(place, *(base64.b64decode(one or "") for one in secret))
 
 

@@ -38,7 +38,7 @@ def search(asked: Search, memory: Memory) -> Iterator[Callable[[], Sequence[Outc
     """Join Ray, and give what runs the search. Raises :class:`BadInput` where its package is not there."""
     if asked.kind in BROUGHT and importlib.util.find_spec(asked.kind) is None:
         raise BadInput(
-            f"--search {asked.kind} needs the package {asked.kind}, which is not there: `regatta run` brings it, "
+            f"--search {asked.kind} needs the package {asked.kind}, which is not there: Regatta brings it, "
             f"unless --no-environment is given; by hand: pip install {asked.kind}"
         )
     for name, value in TUNE.items():

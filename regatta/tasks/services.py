@@ -93,7 +93,7 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
 
         known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in found.nodes]
         joined = {one.name: said for one, said in found.members.items()}
-        shown.say({**vars(shown.Status(known, going, found.monitoring)), **joined})
+        shown.say(shown.Status(known, going, found.monitoring, joined))
     else:
         print_table(_status_rows(found.nodes, {one.service: said for one, said in found.members.items()}))
         if lacking := _without_limits(found.nodes):

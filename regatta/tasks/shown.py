@@ -202,11 +202,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Status:
-    """`regatta status --json`; besides, by the name of each framework with a service: its members, or what is wrong."""
+    """`regatta status --json`; `members`: of each framework with a service the addresses, or what is wrong."""
 
     nodes: list[Node]
     runs: list[str]
     monitoring: dict[str, Any]
+    members: dict[str, list[str] | str]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typed_json
+
 from lab.handle import LabHandle
 from lab.model import PROJECT
 
@@ -93,7 +95,7 @@ class Cluster:
 def known(cluster: Cluster, folder: Path, *words: str) -> list[dict[str, Any]]:
     """Runs as `regatta runs --json` has them, the latest last; lines before that are about others."""
     said = cluster.regatta(folder, "runs", "--json", *words).stdout
-    return list(json.loads(said[said.index("{\n") :])["runs"])
+    return [vars(one) for one in typed_json.read("runs", said[said.index("{\n") :]).runs]
 
 
 def latest(cluster: Cluster, folder: Path) -> dict[str, Any]:

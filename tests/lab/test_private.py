@@ -1,7 +1,6 @@
 """Hosts that only the head reaches, none of which has a way out: the whole way, in the order of this file."""
 
 import hashlib
-import json
 import os
 import random
 import re
@@ -18,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 import pytest
+import typed_json
 from clusters import Cluster, finish, read_until, sums, traffic, wait_for
 from offline import offline
 from provisioning import PROJECT, left, logged, play, provision_again, teardown, verify, without_archives
@@ -120,11 +120,11 @@ def test_both_frameworks_agree(private: Cluster, tmp_path: Path) -> None:
 
 
 def test_status_top_logs_and_cancel(private: Cluster, tmp_path: Path) -> None:
-    told = json.loads(private.fab("status", "--json").stdout)
-    assert sorted(told["ray"]) == sorted(node.cluster_address for node in nodes(private))
+    told = typed_json.read("status", private.fab("status", "--json").stdout)
+    assert sorted(told.members["ray"]) == sorted(node.cluster_address for node in nodes(private))
     with Waiting(private, tmp_path / "waits") as run:
-        seen = {one["node"]: one for one in json.loads(private.fab("top", "--json").stdout)}
-        assert [[r["id"] for r in seen[node]["sample"]["runs"]] for node in private.lab.nodes] == [[run]] * 3
+        seen = {one.node: one for one in typed_json.read("top", private.fab("top", "--json").stdout)}
+        assert [[r["id"] for r in seen[node].sample["runs"]] for node in private.lab.nodes] == [[run]] * 3
         assert "all have met" in private.fab("logs", run).stdout
         private.fab("cancel", run)
         wait_for(lambda: private.nothing_runs(run))

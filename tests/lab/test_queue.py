@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typed_json
 from clusters import Cluster, finish, known, read_until, wait_for
 from provisioning import changed, left, logged, play, provision, teardown
 
@@ -134,8 +135,8 @@ def own(tmp_path: Path) -> Path:
 
 def entries(cluster: Cluster, folder: Path) -> list[dict[str, Any]]:
     """The queue now."""
-    found: list[dict[str, Any]] = json.loads(cluster.regatta(folder, "queue", "--json").stdout)["entries"]
-    return found
+    said = cluster.regatta(folder, "queue", "--json").stdout
+    return [vars(one) for one in typed_json.read("queue", said).entries]
 
 
 def names(cluster: Cluster, folder: Path) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typed_json
 from clusters import Cluster, finish, read_until, record, wait_for
 
 from regatta.hosts.hostkeys import Pin
@@ -413,9 +414,9 @@ def test_down_status_up(cluster: Cluster) -> None:
     cluster.fab("up")
     started = cluster.fab("status").stdout
     assert len(re.findall(r"^node\d .* active +yes ", started, re.M)) == 3
-    told = json.loads(cluster.fab("status", "--json").stdout)
-    assert sorted(told["ray"]) == sorted(cluster.lab.addresses.values())
-    assert [node["facts"]["cores"] > 0 for node in told["nodes"]] == [True] * 3
+    told = typed_json.read("status", cluster.fab("status", "--json").stdout)
+    assert sorted(told.members["ray"]) == sorted(cluster.lab.addresses.values())
+    assert [node.facts["cores"] > 0 for node in told.nodes] == [True] * 3
 
 
 def page(shown: str, name: str) -> str:
@@ -472,12 +473,12 @@ def test_top_shows_nodes_and_ranks(cluster: Cluster, project: Path, spoiled_inve
     finally:
         os.killpg(process.pid, signal.SIGINT)
         finish(process, 60)
-    seen = {one["node"]: one for one in json.loads(shown)}
-    assert "not pinned" in seen["node3"]["error"]
-    assert {"hdfs-namenode", "hdfs-datanode", "ray-head"} <= set(seen["node1"]["sample"]["units"])
-    assert 0 <= seen["node1"]["rates"]["cpu"] <= 1
-    assert len(seen["node1"]["sample"]["hdfs"]["live"]) == 3
-    assert [run["id"] for run in seen["node2"]["sample"]["runs"]] == [named("slow")]
+    seen = {one.node: one for one in typed_json.read("top", shown)}
+    assert "not pinned" in seen["node3"].error
+    assert {"hdfs-namenode", "hdfs-datanode", "ray-head"} <= set(seen["node1"].sample["units"])
+    assert 0 <= seen["node1"].rates.cpu <= 1
+    assert len(seen["node1"].sample["hdfs"]["live"]) == 3
+    assert [run["id"] for run in seen["node2"].sample["runs"]] == [named("slow")]
 
 
 def test_changed_host_key_is_refused(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:

@@ -1,9 +1,9 @@
 """Runs take turns on a cluster as it is by default: with a controller, beside others, and without a controller."""
 
-import json
 import secrets
 from pathlib import Path
 
+import typed_json
 from clusters import Cluster, finish, known, read_until, wait_for
 
 SCRIPT = """\
@@ -22,8 +22,8 @@ def test_runs_take_turns_and_one_that_is_now_does_not(cluster: Cluster, tmp_path
         return ["torchrun", "--workers", "3", "--name", f"{name}-{mark}", *options, "job.py", str(seconds)]
 
     def line() -> list[tuple[str, bool]]:
-        found = json.loads(cluster.regatta(project, "queue", "--json").stdout)["entries"]
-        return [(one["run"].removesuffix(f"-{mark}"), one["holds"]) for one in found]
+        found = typed_json.read("queue", cluster.regatta(project, "queue", "--json").stdout).entries
+        return [(one.run.removesuffix(f"-{mark}"), one.holds) for one in found]
 
     first = cluster.background(project, *job("first", 600))
     read_until(first, "begins")

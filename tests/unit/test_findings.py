@@ -5,6 +5,7 @@ import random
 import re
 
 import pytest
+import typed_json
 from msgspec.structs import replace
 
 from regatta.bench import order, until
@@ -12,7 +13,7 @@ from regatta.bench.findings import findings, lines
 from regatta.experiments.plan_file import load
 from regatta.experiments.plans import BenchPlan, expand
 from regatta.records.record import ClusterFacts, ExitInfo, NodeFacts, Phases, Record, RunIdentity, Series, Speed
-from regatta.tasks.shown import bench
+from regatta.tasks.shown import bench, say
 
 
 def made(point: str, framework: str, index: int, total: float) -> Record:
@@ -30,7 +31,7 @@ def made(point: str, framework: str, index: int, total: float) -> Record:
     )
 
 
-def test_many_frameworks_have_a_row_each_beside_the_single_process() -> None:
+def test_many_frameworks_have_a_row_each_beside_the_single_process(capsys: pytest.CaptureFixture[str]) -> None:
     points = [point for point in expand(load("spectrum"), 2) if point.name == "spectrum-perfect-20000-w2"]
     (point,) = points
     ran = [name for name in point.frameworks if name != "ray"]
@@ -44,7 +45,8 @@ def test_many_frameworks_have_a_row_each_beside_the_single_process() -> None:
     assert rows["ray"].split()[-2:] == ["-", "-"], "what did not run"
     for name in ran[1:]:
         assert f"{(seconds[name] + 3) / 13:.2f}" in rows[name] and "faster" in rows[name]
-    said = bench("spectrum", "set", "lab", findings(points, records)).points[0]
+    say(bench("spectrum", "set", "lab", findings(points, records)))
+    (said,) = typed_json.read("bench", capsys.readouterr().out).points
     assert said.seconds["total"] == {name: seconds[name] + 3 for name in ran} and not said.refused + said.failed
     (against,) = [one for one in said.compared if (one.clock, one.framework, one.to) == ("total", ran[-1], ran[0])]
     assert against.ratio == pytest.approx((seconds[ran[-1]] + 3) / 13) and against.verdict == "faster"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typed_json
 import yaml
 from test_plan import made, node
 
@@ -17,6 +18,7 @@ from regatta.node import queue as node_queue
 from regatta.options.declaration import RunOptions
 from regatta.paths import PROJECT
 from regatta.run import gpus, queue
+from regatta.tasks import shown
 from regatta_protocol.operations.launch import Inspected
 from regatta_protocol.operations.queue import Entry, QueueWord
 
@@ -96,6 +98,12 @@ def test_the_cards_that_are_granted_are_in_the_order_of_their_files() -> None:
     of_turn = gpus.granted(answer, (0, 2), waits=False)
     assert [card["uuid"] for card in of_turn.facts["gpus"]["cards"]] == ["b", "a"]
     assert gpus.granted(answer, None, waits=True).gpus_taken == () != gpus.granted(answer, None, waits=False).gpus_taken
+
+
+def test_programs_get_the_queue_by_its_type(capsys: pytest.CaptureFixture[str]) -> None:
+    shown.say(shown.queue("three", [Entry(1, "mnist", "ann on laptop", True, nodes=("n1",), since=0.0)]))
+    (entry,) = typed_json.read("queue", capsys.readouterr().out).entries
+    assert (entry.run, entry.holds, entry.nodes, entry.since) == ("mnist", True, ["n1"], 0.0)
 
 
 def test_a_run_that_waits_says_for_whom() -> None:

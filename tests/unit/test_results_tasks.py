@@ -1,5 +1,6 @@
 """Commands about records: fab runs, show, diff, report, results-*."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,9 +8,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kept
-import msgspec
 import pytest
+import typed_json
 from invoke.context import Context
 from msgspec import structs
 
@@ -20,6 +22,7 @@ from regatta.hosts import inventories
 from regatta.hosts.remote import ourselves
 from regatta.options.declaration import RunOptions
 from regatta.records import document
+from regatta.records.record import schema
 from regatta.records.store import Store
 from regatta.report import diff, listing, make, parquet, show, sources
 from regatta.report.listing import Wanted, choose, moment, of_records
@@ -95,9 +98,9 @@ def test_a_real_run_has_its_progress_and_is_listed_once(here: Path, source: Path
     code, text = fab("runs", "--failed", inventory=here)
     assert [line.split()[0] for line in text.splitlines()] == ["run", "broken"]
     code, text = fab("ls", "mine", "--json", inventory=here)
-    assert code == 0 and msgspec.json.decode(text, type=shown.Files).run == "mine", text
+    assert code == 0 and typed_json.read("ls", text).run == "mine", text
     code, text = fab("logs", "mine", "--json", "--tail", "1", "--rank", "0", inventory=here)
-    assert code == 0 and msgspec.json.decode(text, type=shown.TYPES["logs"]).rank == 0, text
+    assert code == 0 and typed_json.read("logs", text).rank == 0, text
     code, text = fab("show", "broken")
     assert code == 0, text
     assert "exit code 7" in text or "exit status 7" in text or "7" in text.partition("failure")[2].splitlines()[0]
@@ -106,23 +109,27 @@ def test_a_real_run_has_its_progress_and_is_listed_once(here: Path, source: Path
 def test_programs_get_values_by_their_types(store: Store, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def told(command: str, *words: Any, **flags: Any) -> Any:
         namespace[command](Context(), *words, **flags, json=True)
-        return msgspec.json.decode(capsys.readouterr().out, type=shown.TYPES.get(command, dict))
+        return typed_json.read(command, capsys.readouterr().out)
 
     one, other = (kept.one("stars", framework) for framework in ("torch", "ray"))
     listed = {run.run: run for run in told("runs", records=True).runs}
     assert listed[one.run_id].took == one.phases.total and listed[one.run_id].record
-    assert told("show", one.run_id)["identity"] == document.to_dict(one)["identity"]
+    namespace["show"](Context(), one.run_id, json=True)
+    printed = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator(schema()).validate(printed)
+    assert printed["identity"] == document.to_dict(one)["identity"]
     found = told("diff", one.run_id, other.run_id, inventory="none")
     assert ("framework", "torch", "ray") in [(value.path, value.a, value.b) for value in found.asked]
     assert found.phases["total"] == shown.Times(one.phases.total, other.phases.total) and found.answers == []
     assert [(node.node, node.error) for node in told("status", inventory=str(here)).nodes] == [("here", None)]
     assert told("environments", inventory=str(here)) == shown.Environments("here", [], {})
     assert told("runs", inventory=str(here)).unasked == {}
+    assert told("queue", inventory=str(here)) == shown.Queue("here", [])
     code, text = fab("exec", "--json", "--inventory", str(here), "sh", "-c", "echo out; exit 3")
-    done = msgspec.json.decode(text, type=shown.Executed)
+    done = typed_json.read("exec", text)
     assert code == 3 and done == shown.Executed([shown.Output("here", 3, "out\n")], {})
     code, text = fab("top", "--json", "--interval", "0.1", inventory=here)
-    (node,) = msgspec.json.decode(text, type=shown.TYPES["top"])
+    (node,) = typed_json.read("top", text)
     assert code == 0 and (node.node, node.error) == ("here", None)
     assert 0 <= node.rates.memory <= 1 and node.sample["cores"]
 

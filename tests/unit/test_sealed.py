@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import kept
-import msgspec
 import pytest
+import typed_json
+from invoke.context import Context
 from msgspec import structs
 
 from regatta.errors import RecordError
@@ -21,7 +22,8 @@ from regatta.records.record import Record, Series
 from regatta.records.store import Store
 from regatta.release import tree
 from regatta.report import reproduced, sealed
-from regatta.tasks import sealing, shown
+from regatta.tasks import sealing
+from regatta.tasks.namespace import namespace
 
 Members = dict[str, bytes]
 
@@ -127,12 +129,17 @@ def test_how_often_verdicts_are_false_where_it_ran_is_signed(project: tree.Tree,
     assert measured in [*made.lines()]
 
 
-def test_repeats_without_a_record_are_named(project: tree.Tree, key: Path, tmp_path: Path) -> None:
-    found = sealed.verify(seal(project, key, tmp_path, runs(project.release, (1, 3))))
+def test_repeats_without_a_record_are_named(
+    project: tree.Tree, key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = seal(project, key, tmp_path, runs(project.release, (1, 3)))
+    found = sealed.verify(file)
     assert found.missing == (
         "missing: p under single: 1 of 3 repeats have no record (2)",
         "missing: p under torch: 1 of 3 repeats have no record (2)",
     )
+    namespace["results-verify"](Context(), str(file), json=True)
+    assert typed_json.read("results-verify", capsys.readouterr().out).missing == [*found.missing]
 
 
 def test_a_bench_that_is_not_whole_continues() -> None:
@@ -331,7 +338,7 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     file = tmp_path / "set.zip"
     assert "14 succeeded" in regatta("results-seal", "plan", "--plan", "plan.toml", "--key", key, "--out", file)
     assert "14 runs" in regatta("results-verify", file, "--signer", f"{key}.pub", folder=tmp_path)
-    told = msgspec.json.decode(regatta("results-verify", file, "--json"), type=shown.Sealed)
+    told = typed_json.read("results-verify", regatta("results-verify", file, "--json"))
     assert len(told.runs) == 14 and told.plan == "./plan.toml" and told.missing == []
     hosts = here / "hosts.yml"
     usable = hosts.read_text()
@@ -351,7 +358,7 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     said = done.stderr
     assert len([line for line in said.splitlines() if line.startswith(("holds here: same", "cannot tell: same"))]) >= 1
     assert "note: here release" not in said
-    verdicts = msgspec.json.decode(done.stdout, type=list[shown.Reproduced])
+    verdicts = typed_json.read("reproduce", done.stdout)
     assert verdicts and all(f"{one.outcome}: {one.what}" in said for one in verdicts)
     kept_here = Store(tmp_path / "again/results").list().records
     assert len({run.series.set for run in kept_here if run.series}) == 1, "what failed was repeated, and nothing else"

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typed_json
+from invoke.context import Context
 
 from regatta import paths
 from regatta.errors import RemoteError
@@ -25,6 +27,7 @@ from regatta.release import sync, tree
 from regatta.run import services
 from regatta.run.request import Request
 from regatta.run.session import Session
+from regatta.tasks.namespace import namespace
 from regatta.tasks.services import _status_rows
 from regatta.terminal.console import Console
 from regatta_protocol.operations.runs import FinishRun, StartRun, WatchRun
@@ -115,6 +118,14 @@ def test_up_and_status_ask_the_service_that_an_adapter_names(
     assert served.desk.asked == [
         "members among ['here'], None", "closed", "look", "wait for ['here'], seen ['here'], None", "closed"
     ]  # fmt: skip
+
+
+def test_programs_learn_who_is_a_member_of_a_service(
+    served: Served, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registry, "names", lambda: ("served",))
+    namespace["status"](Context(), inventory=str(here), json=True)
+    assert typed_json.read("status", capsys.readouterr().out).members == {"served": ["127.0.0.1"]}
 
 
 @pytest.fixture

@@ -6,15 +6,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+import typed_json
 from test_recording import Fab
 
 from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
 from regatta.paths import PROJECT
 from regatta.run import standing
-from regatta.tasks import shown
 from regatta_protocol.operations.runs import AskStanding
 from regatta_protocol.run import Failure
 from regatta_protocol.standing import Frame, Standing, Stood, Thread, Waiting
@@ -88,7 +87,7 @@ def test_why_says_what_each_rank_waits_for_and_harms_none(fab: Fab, remote: Remo
     last = said.splitlines()[-1]
     assert re.search(r"rank 6 is stopped by a signal at train\.py:22 \(hang\): 'kill -CONT \d+' on here", last)
     code, said = fab.run("why", "hangs", "--json")
-    told = msgspec.json.decode(said, type=shown.Why)
+    told = typed_json.read("why", said)
     assert code == 0 and {one.rank for one in told.processes} >= {*range(len(KINDS))} and [*told.hosts] == ["here"]
     assert [one.rank for one in told.processes if one.stopped] == [6] and told.likely.startswith("rank 6 is stopped")
     states = [one.state for one in remote.call(remote.cluster.head, AskStanding("hangs")).processes if one.main]

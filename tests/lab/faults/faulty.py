@@ -1,6 +1,5 @@
 """Start a run, inject a fault, read the person's messages, and look for what is left."""
 
-import json
 import os
 import re
 import secrets
@@ -12,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import typed_json
 from clusters import Cluster, read_until
 
 NEXT_STEP = re.compile(
@@ -169,8 +169,8 @@ def healthy(cluster: Cluster) -> bool:
     status = cluster.fab("status", "--json", check=False)
     if status.returncode:
         return False
-    told = json.loads(status.stdout)
-    joined_ray = sorted(told["ray"]) == sorted(cluster.lab.addresses.values())
+    told = typed_json.read("status", status.stdout)
+    joined_ray = sorted(told.members["ray"]) == sorted(cluster.lab.addresses.values())
     said = cluster.fab("hdfs-status", check=False).stdout
     return joined_ray and f"{len(cluster.lab.nodes)} live, 0 dead" in said and ", 0 with too few copies" in said
 

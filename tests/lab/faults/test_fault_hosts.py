@@ -102,7 +102,7 @@ def test_a_host_is_away_for_long(struck: Cluster, project: Path, tell: Teller) -
         time.sleep(AWAY_MINUTES * 60)
         said = struck.fab("status", "--json", check=False).stdout
         status, _end = json.JSONDecoder().raw_decode(said, said.index("{"))
-        assert struck.lab.addresses["node3"] not in status["ray"]
+        assert struck.lab.addresses["node3"] not in status["members"]["ray"]
         assert ", 1 dead" in struck.fab("hdfs-status", check=False).stdout
     finally:
         struck.lab.on("node3")

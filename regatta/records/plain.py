@@ -4,11 +4,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UNSET
+
 _AS_THEY_ARE = {str, int, bool}
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: lists for tuples, objects for Regatta's types, strings for NaN and infinities."""
+    """`value` as JSON has it: lists for tuples, objects for Regatta's types, strings for NaN and infinities.
+
+    Fields that are UNSET are left out.
+    """
     kind = type(value)
     if value is None or kind in _AS_THEY_ARE:
         return value
@@ -19,7 +24,7 @@ def plain(value: Any) -> Any:
     if kind is list or isinstance(value, list | tuple):
         return [plain(item) for item in value]
     names = getattr(kind, "__struct_fields__", None) or getattr(kind, "__dataclass_fields__", ())
-    return {name: plain(getattr(value, name)) for name in names} if names else value
+    return {name: plain(at) for name in names if (at := getattr(value, name)) is not UNSET} if names else value
 
 
 def _odd(value: float) -> str:

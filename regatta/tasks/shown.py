@@ -4,7 +4,7 @@ import json as plain_json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msgspec import json
+from msgspec import UNSET, json
 
 from regatta.effort.effort import Effort
 from regatta.environment.listing import Layer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from regatta.api import run as api
     from regatta.bench import findings
-    from regatta.records import answers, stats
+    from regatta.records import answers, compare, stats
     from regatta.records.record import Record
     from regatta.report import reproduced as comparing
     from regatta.report import sealed as sealing
@@ -168,6 +168,51 @@ class Diff:
     files: list[str] | None
     phases: dict[str, Times]
     answers: list[Difference] | None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, least and greatest of `n` runs, in seconds."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class OtherAnswer:
+    """A value in which the answers of two runs differ; it has no `a` or `b` where that run's answer lacks it.
+
+    `tolerance`: the allowed difference; null where the values must be equal.
+    """
+
+    path: str
+    tolerance: float | None
+    run_a: str
+    run_b: str
+    a: Any = UNSET
+    b: Any = UNSET
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`regatta run NAME --json FILE`: by framework its `runs`, and by phase their times; see `regatta.records.compare`.
+
+    `phases` is null where times must not be compared (`reasons`). `beside`: runs whose times are left out, as others
+    ran on their nodes; a framework that has no others is `marked`, and shows theirs.
+    """
+
+    schema_version: int
+    comparable: bool
+    workload: str
+    runs: dict[str, list[str]]
+    reasons: list[str]
+    differences: list[OtherAnswer]
+    words: list[str]
+    beside: list[str]
+    marked: list[str]
+    phases: dict[str, dict[str, Spread]] | None
 
 
 @dataclass(frozen=True)
@@ -397,6 +442,7 @@ TYPES: "Mapping[str, Any]" = {
     "exec": Executed,
     "hdfs-repair": HdfsRepaired,
     "probe": Probe,
+    "run": Comparison,
     "runs": Runs,
     "pull": Pulled,
     "queue": Queue,
@@ -412,7 +458,7 @@ TYPES: "Mapping[str, Any]" = {
     "top": list[Watched],
     "why": Why,
 }
-"""By command, of `logs` each line. `show --json` is the record, with the record's schema."""
+"""By command, of `logs` each line, of `run` the file. `show --json` is the record, with the record's schema."""
 
 
 def schemas() -> "dict[str, dict[str, Any]]":
@@ -427,7 +473,12 @@ def schema(kind: Any) -> "dict[str, Any]":
 
 def say(value: object) -> None:
     """Print it as JSON."""
-    print(plain_json.dumps(plain(value), indent=1), flush=True)
+    print(text(value), flush=True)
+
+
+def text(value: object) -> str:
+    """Return it as JSON."""
+    return plain_json.dumps(plain(value), indent=1)
 
 
 def runs(lines: "Sequence[Line]", unasked: "Mapping[str, Exception]") -> Runs:
@@ -561,6 +612,33 @@ def _differences(found: "Sequence[answers.Difference]") -> list[Difference]:
     from regatta.records.answers import ABSENT
 
     return [Difference(one.path, *(None if at is ABSENT else at for at in (one.a, one.b))) for one in found]
+
+
+def comparison(found: "compare.Comparison") -> Comparison:
+    """Return a comparison of runs."""
+    spreads = {
+        phase: {label: Spread(**vars(one)) for label, one in of_phase.items()}
+        for phase, of_phase in found.spreads.items()
+    }
+    return Comparison(
+        1,
+        found.comparable,
+        found.workload,
+        {label: [*runs] for label, runs in found.runs.items()},
+        [*found.reasons],
+        [_other_answer(one) for one in found.differences],
+        [*found.words],
+        [*found.beside],
+        [*found.marked],
+        spreads if found.comparable else None,
+    )
+
+
+def _other_answer(found: "answers.Difference") -> OtherAnswer:
+    from regatta.records.answers import ABSENT
+
+    values = (UNSET if at is ABSENT else at for at in (found.a, found.b))
+    return OtherAnswer(found.path, found.tolerance, found.run_a, found.run_b, *values)
 
 
 def bench(plan: str, of_set: str, cluster: str, found: "Sequence[findings.Finding]") -> Bench:

@@ -112,8 +112,8 @@ def show(console: "Console", done: "dict[str, list[Record]]", json: Path | None)
     from regatta.records import compare
     from regatta.terminal import comparison
 
-    shown = next(records[-1] for records in done.values())
-    console.note("\n".join(["", *shown.show]))
+    first = next(records[-1] for records in done.values())
+    console.note("\n".join(["", *first.show]))
     every = [record for records in done.values() for record in records]
     if json is None and len(done) > 1 and all(record.answer is None for record in every):
         for label, records in done.items():  # times of what prints no answer are compared with no others
@@ -121,5 +121,7 @@ def show(console: "Console", done: "dict[str, list[Record]]", json: Path | None)
         return
     result = compare.compare(done)
     if json:
-        comparison.write_json(result, json)
+        from regatta.tasks import shown
+
+        comparison.write_json(shown.text(shown.comparison(result)), json)
     comparison.show(result, console)

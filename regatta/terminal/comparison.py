@@ -1,14 +1,10 @@
-"""A comparison as text, and as JSON."""
+"""A comparison as text, and its file."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 from regatta import files
 from regatta.errors import CompareError
-from regatta.records.answers import ABSENT
 from regatta.records.compare import Comparison, Spread
-from regatta.records.plain import plain
 from regatta.terminal.console import Console
 from regatta.terminal.table import aligned
 from regatta.text import clean
@@ -60,24 +56,9 @@ def show(comparison: Comparison, console: Console) -> None:
     console.note(to_text(comparison, console.width))
 
 
-def to_json(comparison: Comparison) -> str:
-    """The text of `to_dict`, strict JSON that ends with a newline."""
-    return json.dumps(to_dict(comparison), indent=1, allow_nan=False) + "\n"
-
-
-def to_dict(comparison: Comparison) -> dict[str, Any]:
-    """The same facts for machines; `phases` is null where times must not be compared."""
-    document = plain(comparison)
-    document["phases"] = document.pop("spreads") if comparison.comparable else None
-    document["differences"] = [
-        {key: value for key, value in plain(d).items() if value is not ABSENT} for d in comparison.differences
-    ]
-    return {"schema_version": 1, "comparable": comparison.comparable, **document}
-
-
-def write_json(comparison: Comparison, path: Path) -> None:
-    """Write `to_json` to `path`, whole or not at all; raises CompareError."""
+def write_json(text: str, path: Path) -> None:
+    """Write a comparison as JSON to `path`, whole or not at all; raises CompareError."""
     try:
-        files.write(path, to_json(comparison))
+        files.write(path, text + "\n")
     except OSError as error:
         raise CompareError(f"{path} cannot be written: name another file ({error.strerror or error})") from error

@@ -151,8 +151,8 @@ def test_runs_are_limited_and_go_before_daemons(cluster: Cluster, project: Path)
 def test_pagerank_under_both_frameworks_with_equal_answers(cluster: Cluster, tmp_path: Path) -> None:
     done = cluster.fab("run-ppr", "--workers", "4", "--json", str(tmp_path / "c.json"), results=tmp_path / "results")
     assert "rendezvous" in done.stdout
-    compared = json.loads((tmp_path / "c.json").read_text())
-    assert set(compared["runs"]) == {"single", "torch", "ray"}
+    compared = typed_json.read("run", (tmp_path / "c.json").read_text())
+    assert set(compared.runs) == {"single", "torch", "ray"}
     records = [json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json")]
     assert len(records) == 3
     assert len({r["answer"]["checksum"] for r in records}) == 1

@@ -222,7 +222,7 @@ def columns(text, separator, source, target, weight, kind, width, rest, letter, 
         heavy = 1.0
         both = 0
         while True:
-            if column == source or column == target:  # noqa: PLR1714, SIM109
+            if column == source or column == target:  # noqa: PLR1714, SIM109 - no tuple in the inner loop
                 quoted = i < n and text[i] == _QUOTE
                 if quoted:
                     i += 1

@@ -1,17 +1,18 @@
-"""`make docs`: writes pages of docs/reference from declarations, and JSON schemas from types."""
+"""`make docs`: writes pages of docs/reference and types of options from declarations, and JSON schemas from types."""
 
 import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from msgspec import json
 
+from regatta.api.requests import OF_CLUSTER, OF_SEVERAL
 from regatta.cards import card as cards
 from regatta.cards import discovery
 from regatta.cards.card import Figure, Option, Workload, flag
-from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
+from regatta.options.declaration import OF_COMPARISONS, OF_RUNS, RunOptions
 from regatta.options.option import EVERY
 from regatta.options.option import Option as Declared
 from regatta.provisioning.verified import Checked, Verified
@@ -37,11 +38,37 @@ runs of a plan.
 |---|---|---|---|---|---|---|"""
 
 
+KEYWORDS = '''\
+"""Options of a run as keyword arguments, made by `make docs` from `regatta/options/declaration.py`: edit that."""
+
+from pathlib import Path
+from typing import TypedDict
+
+
+class RunKeywords(TypedDict, total=False):
+    """See docs/reference/options.md. One that is missing, or None, is that of `regatta.toml` or its default."""
+'''
+
+
 def page() -> str:
     """Return docs/reference/options.md: the options of runs, and a part for each of Regatta's workloads."""
     options = [_option(one) for one in {**OF_RUNS, **OF_COMPARISONS}.values()]
     workloads = [line for workload in discovery.ours().values() for line in _workload(workload)]
     return "\n".join([HEAD, *options, "", *workloads])
+
+
+def keywords() -> str:
+    """Return regatta/api/keywords.py: the options of a run that a program may give, with their types."""
+    given = {name: kind for name, kind in get_type_hints(RunOptions).items() if name not in (*OF_CLUSTER, *OF_SEVERAL)}
+    return "\n".join([KEYWORDS, *(f"    {name}: {_taken(kind)}" for name, kind in given.items()), ""])
+
+
+def _taken(kind: Any) -> str:
+    """What a program may give where `RunOptions` has this type."""
+    text = kind.__name__ if isinstance(kind, type) else str(kind)
+    for own, taken in {"tuple[str, ...]": "list[str] | tuple[str, ...]", "pathlib.Path": "str | Path"}.items():
+        text = text.replace(own, taken)
+    return text
 
 
 def schemas() -> dict[str, str]:
@@ -119,7 +146,8 @@ def _row(name: str, option: Option) -> str:
 def written() -> dict[str, str]:
     """Return all that is made from declarations, by its path in the project."""
     pages = {"docs/reference/options.md": page(), "docs/reference/effort.md": effort.page(), **declared.pages()}
-    return {**{path: wrapped(text) for path, text in pages.items()}, **schemas()}
+    made = {path: wrapped(text) for path, text in pages.items()}
+    return {**made, "regatta/api/keywords.py": keywords(), **schemas()}
 
 
 def wrapped(page: str) -> str:

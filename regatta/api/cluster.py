@@ -37,6 +37,9 @@ from regatta.terminal.console import Console
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from regatta.api.keywords import RunKeywords
     from regatta.hosts.connection import Connection
     from regatta.records.record import Record
     from regatta.run.request import Request
@@ -142,7 +145,7 @@ class Cluster:
         script: str,
         arguments: Sequence[str] = (),
         framework: str = table.USUAL,
-        **options: Any,
+        **options: "Unpack[RunKeywords]",
     ) -> Run:
         """Start a script on the cluster; returns when it runs. `options`: those of docs/reference/options.md.
 
@@ -159,7 +162,7 @@ class Cluster:
         script: str,
         arguments: Sequence[str] = (),
         framework: str = table.USUAL,
-        **options: Any,
+        **options: "Unpack[RunKeywords]",
     ) -> "Record":
         """Start a script, wait for its end, and return its record; Ctrl-C cancels it.
 
@@ -180,7 +183,7 @@ class Cluster:
         script: str,
         arguments: Sequence[str] = (),
         framework: str = table.USUAL,
-        **options: Any,
+        **options: "Unpack[RunKeywords]",
     ) -> "tuple[str, Submitted]":
         """Put a script into the cluster's queue, which starts it without this program: its name, what is ahead of it.
 

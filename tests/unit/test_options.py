@@ -57,6 +57,7 @@ print(json.dumps({
     "plan": [one.options.toys for one in plan.experiments],
     "refused": refused,
     "called": called,
+    "keywords": [line.strip() for line in reference.keywords().splitlines() if "toys" in line],
     "reference": [line for line in reference.page().splitlines() if "--toys" in line],
 }))
 """
@@ -107,6 +108,7 @@ def test_an_option_is_added_by_its_declaration_and_its_use(
     assert {"torchrun", "rayrun", "sparkrun", "run-mine", "run-ppr", "bench"} <= {*found["commands"]}
     assert (found["project"], found["plan"], found["called"]) == (4, [5, 6], [4, 7])
     assert found["reference"] == ["| `--toys` | whole number |  | all | `toys` | `toys` | toys of each rank |"]
+    assert found["keywords"] == ["toys: int | None"]
     assert "--toys is a flag of every run command" in found["refused"]
 
 

@@ -58,7 +58,9 @@ def test_messages_of_the_controller_ask_what_was_typed() -> None:
         for text in texts(path)
         if SHOWN not in str(path) and named.search(text)
     }
-    assert found == {"cli.py", "effort/counted.py", "hosts/drafts.py"}, "its list, steps in docs, an inventory's head"
+    assert found == {"cli.py", "effort/counted.py", "hosts/drafts.py", "program.py"}, (
+        "its list, steps in docs, an inventory's head, and what makes hints"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from workloads.cifar import pictures
@@ -90,8 +88,8 @@ class Part:
             optimizer,
             torch.nn.functional.cross_entropy,
             lambda scores, labels: scores.argmax(1) == labels,
-            (batches(drawn.pixels, drawn.labels), len(drawn.labels)),
-            (batches(drawn.test_pixels, drawn.test_labels), len(drawn.test_labels)),
+            (training.batches(drawn.pixels, drawn.labels, shown), len(drawn.labels)),
+            (training.batches(drawn.test_pixels, drawn.test_labels, shown), len(drawn.test_labels)),
             options,
             ranks,
             test_rows=TEST_ROWS,
@@ -104,15 +102,10 @@ class Part:
         return self._made
 
 
-def batches(pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> training.Batch:
-    """Rows -> float pictures, of mean 0 and deviation 1 in each colour, and int64 labels."""
-    every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (pixels, labels))
+def shown(pixels: Tensor) -> Tensor:
+    """Make of pictures float ones, of mean 0 and deviation 1 in each colour."""
     means, deviations = (255 * torch.tensor(values).view(3, 1, 1) for values in (MEANS, DEVIATIONS))
-
-    def batch(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return (every[rows].float() - means) / deviations, classes[rows].long()
-
-    return batch
+    return (pixels.float() - means) / deviations
 
 
 def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:

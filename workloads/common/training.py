@@ -222,6 +222,16 @@ def fit(work: Work, after: After | None = None) -> list[float]:
     return losses
 
 
+def batches(inputs: NDArray[Any], labels: NDArray[np.uint8], shown: Callable[[Tensor], Tensor]) -> Batch:
+    """Rows -> what `shown` makes of their inputs for the model, and labels int64 (k,)."""
+    every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (inputs, labels))
+
+    def batch(rows: Tensor) -> tuple[Tensor, Tensor]:
+        return shown(every[rows]), classes[rows].long()
+
+    return batch
+
+
 def steps(batch_of: Batch, order: Tensor, schedule: Schedule) -> Iterator[list[tuple[Tensor, Tensor]]]:
     """The batches of each step of one rank, whose rows `order` has.
 

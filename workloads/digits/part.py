@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from workloads.common import training
@@ -69,8 +67,8 @@ class Part:
             optimizer,
             torch.nn.functional.cross_entropy,
             lambda scores, labels: scores.argmax(1) == labels,
-            (batches(drawn.pixels, drawn.labels), len(drawn.labels)),
-            (batches(drawn.test_pixels, drawn.test_labels), len(drawn.test_labels)),
+            (training.batches(drawn.pixels, drawn.labels, shown), len(drawn.labels)),
+            (training.batches(drawn.test_pixels, drawn.test_labels, shown), len(drawn.test_labels)),
             options,
             ranks,
         )
@@ -81,14 +79,9 @@ class Part:
         return self._made
 
 
-def batches(pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> training.Batch:
-    """Rows -> float images around 0 and int64 labels."""
-    every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (pixels, labels))
-
-    def batch(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return (every[rows].float() - 127.5) / 127.5, classes[rows].long()
-
-    return batch
+def shown(pixels: Tensor) -> Tensor:
+    """Make of images float ones around 0."""
+    return (pixels.float() - 127.5) / 127.5
 
 
 def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:

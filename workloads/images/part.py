@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from workloads.common import events, training
 from workloads.common.networks.norm import groups_of_rank
@@ -109,8 +107,8 @@ class Part:
             optimizer(options.model, trained, options.learning_rate, MOMENTUM),
             nn.functional.cross_entropy,
             lambda scores, labels: scores.argmax(1) == labels,
-            (batches(rows.inputs, rows.labels, shown), len(rows.labels)),
-            (batches(rows.test_inputs, rows.test_labels, shown), len(rows.test_labels)),
+            (training.batches(rows.inputs, rows.labels, shown), len(rows.labels)),
+            (training.batches(rows.test_inputs, rows.test_labels, shown), len(rows.test_labels)),
             options,
             self._ranks,
             test_rows=TEST_ROWS,
@@ -129,16 +127,6 @@ class Part:
     def answer(self) -> dict[str, Any]:
         """Sizes, how many test rows are right, losses of the epochs, norm of the weights; and their checksum."""
         return self._made
-
-
-def batches(inputs: NDArray[Any], labels: NDArray[np.uint8], shown: Callable[[Tensor], Tensor]) -> training.Batch:
-    """Rows -> what the network takes of them, and int64 labels."""
-    every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (inputs, labels))
-
-    def batch(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return shown(every[rows]), classes[rows].long()
-
-    return batch
 
 
 def tolerance(options: Options) -> dict[str, float]:

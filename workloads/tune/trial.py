@@ -16,7 +16,7 @@ from workloads.common import training
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.digits import images, model
-from workloads.digits.part import batches
+from workloads.digits.part import shown
 
 STATE = "state.pt"
 
@@ -32,7 +32,8 @@ def train(
     torch.set_num_threads(1)
     drawn = _images(data, size, seed)
     rows, tests = len(drawn.labels), len(drawn.test_labels)
-    batch_of, test_of = batches(drawn.pixels, drawn.labels), batches(drawn.test_pixels, drawn.test_labels)
+    batch_of = training.batches(drawn.pixels, drawn.labels, shown)
+    test_of = training.batches(drawn.test_pixels, drawn.test_labels, shown)
     torch.manual_seed(seed)
     trained = model.make("perceptron")
     optimizer = torch.optim.SGD(trained.parameters(), lr=learning_rate, momentum=momentum, fused=True)

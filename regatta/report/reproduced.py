@@ -11,6 +11,7 @@ from regatta.report.cases import Configuration, cases, inputs
 from regatta.report.summary import summarise
 
 Outcome = Literal["holds here", "does not hold here", "cannot tell"]
+_OF_HDFS = "_checksum"
 _KNOWN = ("faster", "slower", "equal")
 _Key = tuple[str, str, Configuration, Configuration, str]
 
@@ -54,21 +55,21 @@ def compare(there: Sequence[Record], here: Sequence[Record]) -> list[Verdict]:
 
 def other_data(there: Sequence[Record], here: Sequence[Record]) -> list[str]:
     """A sentence for each file of data that is another here than there, though it has the same name."""
-    own = inputs(here)
+    own = _data(here)
     return [
-        f"{name} here has SHA-256 {own[name][:16]}, there {told[:16]}: other data, or another program that made them"
-        for name, told in inputs(there).items()
+        f"{name} here has {own[name][:24]}, there {told[:24]}: other data, or another program that made them"
+        for name, told in _data(there).items()
         if own.get(name, told) != told
     ]
 
 
 def other_versions(there: Sequence[Record], here: Sequence[Record]) -> list[str]:
-    """A sentence for each part of the nodes' environment that has another version here than there."""
+    """A sentence for each part of the nodes' environment that has another version here than there, or is missing."""
     own, theirs = _versions(here), _versions(there)
     return [
-        f"{name} is {' and '.join(sorted(own[name]))} here, and {' and '.join(sorted(told))} there"
+        f"{name} is {' and '.join(sorted(own.get(name, {'missing'})))} here, and {' and '.join(sorted(told))} there"
         for name, told in theirs.items()
-        if name in own and own[name] != told
+        if own and own.get(name) != told
     ]
 
 
@@ -85,15 +86,19 @@ def _ratios(records: Sequence[Record]) -> Iterator[tuple[_Key, stats.Ratio, dict
     """Each ratio, and the hashes of what its case has read."""
     for summary in summarise(cases(records)):
         case = summary.case
-        data = {**inputs(case.runs), **_checksums(case.runs)}
+        data = _data(case.runs)
         for one in summary.ratios:
             yield (case.workload, case.title, one.above, one.below, one.clock), one.times, data
 
 
-def _checksums(records: Sequence[Record]) -> dict[str, str]:
-    """What HDFS says of the files that runs have read there, by the name of the parameter."""
-    given = (item for record in records for item in record.identity.parameters.items())
-    return {name: str(value) for name, value in given if name.endswith("_checksum") and value}
+def _data(records: Sequence[Record]) -> dict[str, str]:
+    """What is known of the content of each file that runs have read, by its name: SHA-256, or the checksum of HDFS."""
+    found = {name: f"SHA-256 {told}" for name, told in inputs(records).items()}
+    for given in (record.identity.parameters for record in records):
+        for name, told in given.items():
+            if told and name.endswith(_OF_HDFS):
+                found[str(given.get(name.removesuffix(_OF_HDFS), name))] = f"checksum {told}"
+    return found
 
 
 def _what(key: _Key) -> str:

@@ -265,18 +265,22 @@ def _code(file: Path, told: Mapping[str, Any], members: Mapping[str, bytes]) -> 
 
 
 def missing(records: Sequence[Record]) -> Iterator[str]:
-    """A sentence for each point and framework that has fewer runs than repeats."""
+    """A sentence for each point and its frameworks that have fewer runs than repeats."""
     found: dict[tuple[str, str, int, bool], set[int]] = {}
     for run in records:
         if run.series and not run.series.warm_up:
             key = (str(run.series.point), run.identity.framework, run.series.total, run.series.until is not None)
             found.setdefault(key, set()).add(run.series.index)
+    lacking: dict[tuple[str, int, tuple[int, ...]], list[str]] = {}
     for (point, framework, total, ends), own in found.items():
         looks = stats.looks(total) if ends else (total,)
         planned = next((look for look in looks if look >= max(own)), total)
-        if gone := sorted({*range(1, planned + 1)} - own):
-            repeats = ", ".join(map(str, gone[:5])) + (" ..." if gone[5:] else "")
-            yield f"missing: {point} under {framework}: {len(gone)} of {planned} repeats have no record ({repeats})"
+        if gone := tuple(sorted({*range(1, planned + 1)} - own)):
+            lacking.setdefault((point, planned, gone), []).append(framework)
+    for (point, planned, gone), names in lacking.items():
+        repeats = ", ".join(map(str, gone[:5])) + (" ..." if gone[5:] else "")
+        those = f"{', '.join(names)}: {len(gone)} of {planned} repeats{' each' if names[1:] else ''}"
+        yield f"missing: {point} under {those} have no record ({repeats})"
 
 
 def _sign(text: bytes, key: str | None) -> bytes:

@@ -17,6 +17,7 @@ from regatta.tasks.common import JSON_HELP, records_dir, task
 
 if TYPE_CHECKING:
     from regatta.records.record import Record
+    from regatta.report.sealed import Sealed
 
 SIGNER_HELP = "who must have signed it: a fingerprint (SHA256:...) or the file of a public key"
 
@@ -124,6 +125,7 @@ def reproduce(
     if ended and not here:
         raise RegattaError(
             f"the bench ended with code {ended} before its first run: solve what it says, then once more"
+            f"{_read(found, code)}"
         )
     if other := {str(run.identity.release) for run in here} - {found.release}:
         ran = ", ".join(sorted(other))
@@ -139,6 +141,14 @@ def reproduce(
         shown.say(shown.reproduced(verdicts))
     if why := unfinished(ended, here):
         raise RegattaError(f"{why}: the same command continues with the rest")
+
+
+def _read(found: "Sealed", code: Path) -> str:
+    """What the runs of a sealed set have read, for who must get it; paths of a plan are those from its code."""
+    from regatta.report.cases import inputs
+
+    data = ", ".join(f"{name} (SHA-256 {told})" for name, told in inputs(found.records).items())
+    return f". Its runs read {data}: ask who sealed it for what is missing (paths are from {code})" if data else ""
 
 
 def unfinished(ended: int, here: "Sequence[Record]") -> str | None:

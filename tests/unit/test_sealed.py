@@ -3,12 +3,14 @@
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import kept
 import pytest
@@ -16,6 +18,7 @@ import typed_json
 from invoke.context import Context
 from msgspec import structs
 
+from regatta import paths
 from regatta.errors import RecordError
 from regatta.node import manifest
 from regatta.records.record import Record, Series
@@ -26,6 +29,7 @@ from regatta.tasks import sealing
 from regatta.tasks.namespace import namespace
 
 Members = dict[str, bytes]
+GIVEN = {"graph": "x.txt", "graph_sha256": "00ff"}
 
 
 @pytest.fixture
@@ -115,6 +119,36 @@ def test_all_of_it_is_there_and_the_code_is_what_ran(project: tree.Tree, key: Pa
         sealed.unpack(found, tmp_path / "code")
 
 
+def test_what_would_be_too_large_is_neither_written_nor_read(
+    project: tree.Tree, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.root / "large.bin").write_bytes(os.urandom(100_000))
+    whole = tree.read(project.root)
+    monkeypatch.setattr(sealed, "MOST", 50_000)
+    with pytest.raises(RecordError, match=r"leave large files out of the tree \(\.regattaignore\)"):
+        seal(whole, key, tmp_path)
+    assert [*tmp_path.glob(f"*{sealed.ENDING}*")] == []
+    monkeypatch.undo()
+    (project.root / "large.bin").write_bytes(bytes(100_000))
+    file = seal(tree.read(project.root), key, tmp_path)
+    monkeypatch.setattr(sealed, "_UNPACKED", 50_000)
+    with pytest.raises(RecordError, match="it is not read"):
+        sealed.verify(file)
+
+
+def test_a_set_of_a_plan_of_regatta_takes_its_code(
+    key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = Store(paths.results_dir())
+    for run in runs(tree.read(paths.PROJECT).release):
+        store.save(structs.replace(run, series=Series("set-1/p", run.series.index, 3, "smoke", "set-1", "p")))
+    namespace["results-seal"](Context(), "smoke", key=str(key), out="set.zip")
+    assert "6 runs (6 succeeded)" in capsys.readouterr().out
+    found = sealed.verify(Path("set.zip"))
+    assert (found.plan, found.plan_text) == ("smoke", None) and "regatta/cli.py" in found.code
+
+
 def test_how_often_verdicts_are_false_where_it_ran_is_signed(project: tree.Tree, key: Path, tmp_path: Path) -> None:
     own = runs(project.release)
     same = [
@@ -134,10 +168,12 @@ def test_repeats_without_a_record_are_named(
 ) -> None:
     file = seal(project, key, tmp_path, runs(project.release, (1, 3)))
     found = sealed.verify(file)
-    assert found.missing == (
-        "missing: p under single: 1 of 3 repeats have no record (2)",
+    assert found.missing == ("missing: p under single, torch: 1 of 3 repeats each have no record (2)",)
+    some = [run for run in found.records if run.identity.framework == "torch" or run.series.index == 1]
+    assert [*sealed.missing(some)] == [
+        "missing: p under single: 2 of 3 repeats have no record (2, 3)",
         "missing: p under torch: 1 of 3 repeats have no record (2)",
-    )
+    ]
     namespace["results-verify"](Context(), str(file), json=True)
     assert typed_json.read("results-verify", capsys.readouterr().out).missing == [*found.missing]
 
@@ -145,6 +181,8 @@ def test_repeats_without_a_record_are_named(
 def test_a_bench_that_is_not_whole_continues() -> None:
     whole, some = runs("0123"), runs("0123", (1, 2))
     assert sealing.unfinished(0, whole) is None and sealing.unfinished(2, whole) == "the bench ended with code 2"
+    read = [structs.replace(run, identity=structs.replace(run.identity, parameters=GIVEN)) for run in some]
+    assert "x.txt (SHA-256 00ff): ask" in sealing._read(SimpleNamespace(records=read), Path("code"))
     assert sealing.unfinished(0, some) == "runs are missing here, as the plan's budget is used up"
 
 
@@ -156,7 +194,7 @@ def test_a_bench_that_ended_when_it_was_narrow_misses_no_repeat(project: tree.Tr
     found = sealed.verify(seal(project, key, tmp_path, [*map(until, runs(project.release, tuple(range(1, 9))))]))
     assert found.missing == () and found.words == ("--until", "2%", "--max-repeats", "40")
     fewer = sealed.verify(seal(project, key, tmp_path, [*map(until, runs(project.release, (1, 2, 3, 4, 5, 6, 8)))]))
-    assert fewer.missing[0] == "missing: p under single: 1 of 8 repeats have no record (7)"
+    assert fewer.missing == ("missing: p under single, torch: 1 of 8 repeats each have no record (7)",)
     duet = [
         structs.replace(run, series=structs.replace(run.series, half=1, shuffled=True)) if run.series else run
         for run in runs(project.release)
@@ -275,7 +313,7 @@ def test_which_verdicts_hold_here() -> None:
 
     assert reproduced.other_data(read("0" * 64), read("0" * 64)) == reproduced.other_data(read("0" * 64), []) == []
     (line,) = reproduced.other_data(read("0" * 64), read("f" * 64))
-    assert line.startswith("x.gz here has SHA-256 ffffffffffffffff, there 0000000000000000")
+    assert line.startswith("x.gz here has SHA-256 ffffffffffffffff, there SHA-256 0000000000000000:")
     assert outcome(those(3.0)).startswith("holds here: stars generated")
     assert "2.00 (2.00 to 2.00) there (slower), 3.00 (3.00 to 3.00) here (slower)" in outcome(those(3.0))
     assert outcome(those(0.5)).startswith("does not hold here: ")
@@ -287,6 +325,8 @@ def test_which_verdicts_hold_here() -> None:
     in_hdfs = read("crc 1", "checksum")
     assert reproduced.compare(in_hdfs, in_hdfs)[0].outcome == "holds here"
     assert reproduced.compare(in_hdfs, read("crc 2", "checksum"))[0].outcome == "cannot tell"
+    (line,) = reproduced.other_data(in_hdfs, read("crc 2", "checksum"))
+    assert line.startswith("x.gz here has checksum crc 2, there checksum crc 1:")
 
 
 def test_other_versions_are_named() -> None:
@@ -299,6 +339,9 @@ def test_other_versions_are_named() -> None:
 
     assert reproduced.other_versions(on("2.13"), on("2.13")) == []
     assert reproduced.other_versions(on("2.13"), on("2.11")) == ["torch is 2.11 here, and 2.13 there"]
+    without = structs.replace(on("2.13")[0].cluster.nodes[0], versions={"ray": "2.50"})
+    lacks = structs.replace(on("2.13")[0], cluster=structs.replace(on("2.13")[0].cluster, nodes=(without,)))
+    assert "torch is missing here, and 2.13 there" in reproduced.other_versions(on("2.13"), [lacks])
 
 
 CARD = """

@@ -330,8 +330,11 @@ def _unequal(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
             if (label, name) != (SINGLE, _WORKERS)  # one process, which the label says
         }
         if len({value for group in values.values() for value in group}) > 1:
+            alike: dict[str, list[str]] = {}
+            for label, group in values.items():
+                alike.setdefault(", ".join(group), []).append(label)
             yield f"Not the same in all runs: {clean(name)}: " + "; ".join(
-                f"{label} {', '.join(group)}" for label, group in values.items()
+                f"{', '.join(labels)} {told}" for told, labels in alike.items()
             )
 
 

@@ -69,6 +69,27 @@ def test_what_is_not_shown_is_said() -> None:
     assert said(runs(TORCH, 1.0)).sentences == ("torch × 2 took 10.35 s (median of 6 runs); nothing to compare with.",)
 
 
+def test_what_is_alike_of_many_frameworks_is_said_once() -> None:
+    def under(name: str, times: float, steps: list[float] = STEPS) -> list[Record]:
+        return runs(structs.replace(RAY, identity=structs.replace(RAY.identity, framework=name)), times, steps)
+
+    few = said(runs(TORCH, 1.0)[:1], under("ray", 1.1)[:1], under("zeromq", 1.2)[:1], under("mpi", 1.3)[:1])
+    pair = "1 pair: no verdict, 6 are needed"
+    assert few.sentences == (f"Ray took 1.10, ZeroMQ 1.20, MPI (OpenMPI) 1.30 times as long as torch ({pair}).",)
+    wide = [1.4, 0.9, 1.3, 0.9, 1.1, 1.2]
+    many = said(
+        runs(TORCH, 1.0),
+        *(under(name, 1.001) for name in ("multiprocessing", "processes")),
+        *(under(name, 1.0, wide) for name in ("dask", "joblib-loky")),
+        *(under(name, times) for name, times in {"ray": 1.5, "zeromq": 1.6}.items()),
+    )
+    assert re.sub(r"(?<=dask|loky) \([^)]*\)", "", many.sentences[0]) == (
+        "Multiprocessing (1.00 to 1.00) and processes (1.00 to 1.00) took as long as torch (6 pairs); "
+        "no difference to torch is shown for joblib-loky and dask (6 pairs); "
+        "Ray took 1.50 (1.50 to 1.50), ZeroMQ 1.60 (1.60 to 1.60) times as long as torch (6 pairs)."
+    )
+
+
 def test_no_answer_no_comparison() -> None:
     wrong = [structs.replace(run, answer=dict(run.answer or {}) | {"accuracy": 0.1}) for run in runs(RAY, 1.0)]
     assert said(runs(TORCH, 1.0), wrong).sentences == ("No comparison: the answers of the runs are not equal.",)

@@ -412,6 +412,8 @@ def test_what_was_not_the_same_is_said() -> None:
         'Not the same in all runs: release: torch "abc"; ray "def"',
         "Not the same in all runs: threads a rank: torch 2; ray 4",
     ]
+    said = list(compare(runs | {"mpi": [made("mpi", "m")]}).words)
+    assert "Not the same in all runs: threads a rank: torch, mpi 2; ray 4" in said
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,17 @@ class Failure:
     last_lines: tuple[str, ...] = ()
     host: str | None = None
 
+    @property
+    def printed(self) -> tuple[str, ...]:
+        """Return its last lines but for events of the workload."""
+        return tuple(line for line in self.last_lines if PREFIX + "{" not in line)
+
     def text(self) -> str:
         """Node, rank, cause and the last lines, for a person."""
         where = self.node if self.rank is None or self.rank == DRIVER else f"rank {self.rank} on {self.node}"
         if self.rank == DRIVER:
             where = f"the driver on {self.node}"
-        shown = [clean(line) for line in self.last_lines if PREFIX + "{" not in line][-12:]
+        shown = [clean(line) for line in self.printed][-12:]
         tail = "".join(f"\n    | {line}" for line in shown)
         return f"{where}: {self.cause}" + (f"; its last lines:{tail}" if shown else "")
 

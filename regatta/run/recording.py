@@ -26,7 +26,7 @@ from regatta.records.clocks import Clocks
 from regatta.records.plain import plain
 from regatta.run.catalogue import RunInfo, unserved
 from regatta.run.follow import Follower
-from regatta.run.outcome import Outcome
+from regatta.run.outcome import Failure, Outcome
 from regatta_protocol import events
 from regatta_protocol.operations.runs import AskAccount, AskContention, Contended, FinishRun, MarkRecorded
 from regatta_protocol.run import FollowedBy
@@ -126,6 +126,12 @@ class Ended:
     notes: Sequence[str] = ()
 
 
+def _failure(failure: Failure, clocks: Clocks) -> record.Failure:
+    """Why it failed: what the workload itself says of it, where a process ended and no host or service was lost."""
+    said = clocks.error.message if clocks.error and failure.rank is not None else failure.cause
+    return record.Failure(said, failure.node, failure.rank, failure.printed)
+
+
 def of_run(
     cluster: Cluster,
     asked: Mapping[str, Any],
@@ -139,7 +145,7 @@ def of_run(
     end = record.ExitInfo(
         state=cast(record.State, outcome.state.recorded),
         code=outcome.code,
-        failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
+        failure=_failure(failure, clocks) if failure else None,
     )
     shares = shared_cores.sharing(run.facts, run.ranks.values())
     nodes = tuple(

@@ -33,7 +33,7 @@ from regatta.text import owner
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from regatta.api.run import Line
     from regatta.report import listing as listed
@@ -274,8 +274,9 @@ def logs(
     json: bool = False,
 ) -> None:
     """Print what a run has printed so far."""
-    from regatta.terminal.console import label
+    from regatta.terminal.console import event_text, label
     from regatta.text import clean
+    from regatta_protocol import events
     from regatta_protocol.log import DRIVER
 
     most = whole("tail", tail, least=0)
@@ -293,7 +294,14 @@ def logs(
         return f"{label(line.node, line.rank)} | {clean(line.text)}"
 
     def chosen(lines: "Iterable[Line]") -> "Iterator[Line]":
-        return (line for line in lines if wanted is None or line.rank == wanted)
+        own = (line for line in lines if wanted is None or line.rank == wanted)
+        return own if json else (readable for line in own for readable in without_json(line))
+
+    def without_json(line: "Line") -> "Sequence[Line]":
+        if (event := events.parse_line(line.text)) is None:
+            return [line]
+        rank = line.rank if event.rank == DRIVER else event.rank
+        return [replace(line, rank=rank, text=text) for text in event_text(event).splitlines()]
 
     with opened(inventory) as cluster:
         found, read = cluster.find(run), dict[str, int]()

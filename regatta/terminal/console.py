@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from regatta.program import hint
 from regatta.terminal import screen
 from regatta.text import clean
-from regatta_protocol.events import ErrorEvent, Event, Phase, Progress, WarningEvent
+from regatta_protocol.events import Chosen, ErrorEvent, Event, Phase, Progress, Result, WarningEvent
 from regatta_protocol.log import DRIVER
 
 if TYPE_CHECKING:
@@ -42,6 +42,24 @@ def progress_text(event: Progress) -> str:
     values = (("residual", event.residual), ("loss", event.loss), ("accuracy", event.accuracy))
     extra = "".join(f" {name} {value:.3g}" for name, value in values if value is not None)
     return f"{clean(event.what)[:40]} {_number(event.done)}{total}{extra}"
+
+
+def event_text(event: Event) -> str:
+    """An event for a person who reads a log, in a line or more; '' for what only records and charts need."""
+    match event:
+        case Progress():
+            return progress_text(event)
+        case Phase(name=name, seconds=seconds):
+            return f"{name} {seconds:.3g} s"
+        case Chosen(option=option, value=value, why=why):
+            return f"{option} {value}: {why}"
+        case Result(show=show):
+            return "\n".join(show)
+        case WarningEvent(message=message):
+            return f"warning: {message}"
+        case ErrorEvent(message=message):
+            return f"error: {message}"
+    return ""
 
 
 @dataclass
@@ -181,7 +199,7 @@ class Console:
                 case WarningEvent(rank=rank, message=message) if self._first(message):
                     self.warn(f"{label(node, rank)}: {message}")
                 case ErrorEvent(rank=rank, message=message) if self._first(message):
-                    self.line(node, rank, f"error: {message}")
+                    self.line(node, rank, event_text(event))
 
     def note(self, text: str) -> None:
         """Print what Regatta itself has to say."""

@@ -72,6 +72,31 @@ def test_logs_of_one_rank_and_the_last_lines(fab: Fab) -> None:
     assert fab.run("logs", "lines", "--rank", "driver")[1] == ""
 
 
+EVENTS = """
+import json, sys
+def told(event, **more): print('@regatta', json.dumps({'event': event, 'rank': 0, 't': 0, **more}))
+told('ready')
+told('progress', what='epochs', done=1, total=4)
+print('reads data')
+told('phase', name='load', seconds=1.5)
+told('error', message='--count 4: the graph has only 3 nodes')
+sys.exit(2)
+"""
+
+
+def test_events_of_a_workload_are_words_for_who_looks(fab: Fab) -> None:
+    (fab.tree / "train.py").write_text(EVENTS)
+    assert fab.run("torchrun", "--name=told", "--workers=1", "train.py")[0] == 2
+    lines = ["epochs 1/4 (25 %)", "reads data", "load 1.5 s", "error: --count 4: the graph has only 3 nodes"]
+    assert fab.run("logs", "told")[1].splitlines() == [f"here/0 | {line}" for line in lines]
+    assert fab.run("logs", "told", "--tail=1")[1].splitlines() == [f"here/0 | {lines[-1]}"]
+    assert fab.run("logs", "told", "--json")[1].count("@regatta") == 4
+    found = kept("told")
+    assert found is not None and found.exit.failure is not None and found.exit.code == 2
+    assert found.exit.failure.cause == "--count 4: the graph has only 3 nodes"
+    assert found.exit.failure.last_lines == ("reads data",)
+
+
 def test_following_with_a_tail_prints_each_line_once(fab: Fab) -> None:
     fab.orphan("tail")
     following = fab.start("logs", "tail", "--follow", "--tail", "1")

@@ -23,6 +23,7 @@ class RunKeywords(TypedDict, total=False):
     max_gb: float
     now: bool
     cores: int | None
+    threads_per_rank: int | None
     memory: float | None
     detach: bool
     priority: str

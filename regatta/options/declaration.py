@@ -121,6 +121,12 @@ class RunOptions:
         plan=False,
         record=True,
     )
+    threads_per_rank: int | None = option(
+        None,
+        kinds.WHOLE,
+        "threads of each rank, and of the single process (default: an equal part of its host's cores)",
+        record=True,
+    )
     memory: float | None = option(
         None,
         kinds.GIGABYTES,

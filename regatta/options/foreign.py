@@ -17,7 +17,8 @@ FLAGS = {
     **dict.fromkeys(("--nproc-per-node", "--num-processes", "--ntasks", "--np", "-np", "--world-size"), _WORKERS),
     **dict.fromkeys(("--num-executors", "--total-executor-cores", "--num-workers"), _WORKERS),
     **dict.fromkeys(("--ntasks-per-node", "--npernode", "-ppn", "--ppn", "--nproc", "--procs-per-node"), _HOST_SHARE),
-    **dict.fromkeys(("--cpus-per-task", "-c", "--num-cpu-threads-per-process"), _HOST_SHARE),
+    **dict.fromkeys(("--cpus-per-task", "-c"), _HOST_SHARE),
+    "--num-cpu-threads-per-process": "the threads of each rank are --threads-per-rank",
     **dict.fromkeys(
         ("--nnodes", "--num-machines", "--num-nodes", "-N", "--hostfile", "-hostfile", "--machinefile"), _NODES
     ),

@@ -197,7 +197,10 @@ def _cost(summary: Summary) -> Iterator[str]:
     if all(one.times.verdict == "cores shared" for one in ratios):
         return
     own = [[one for one in ratios if one.above.framework == name] for name in dict.fromkeys(map(_framework, ratios))]
-    yield f"{'; '.join(map(_first_to_beat, own))}."
+    singles = [run for group in summary.case.groups if group.configuration.single for run in group.runs]
+    threads = {run.speed.threads for run in singles}
+    told = "; ".join(map(_first_to_beat, own))
+    yield f"{told}{' (one process of one thread)' * (threads == {1})}."
 
 
 def _framework(ratio: Ratio) -> str:

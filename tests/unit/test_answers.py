@@ -187,6 +187,8 @@ def test_from_which_number_of_ranks_one_process_is_beaten() -> None:
     first, last = said(every).sentences
     assert first.startswith("With 4 ranks Ray took 1.86 times as long as torch")
     assert last == "torch first beats one process with 4 ranks; Ray never up to 4."
+    alone = [structs.replace(run, speed=structs.replace(run.speed, threads=1)) for run in every]
+    assert said(alone).sentences[-1] == last.replace(".", " (one process of one thread).")
     few = [run for run in every if run.series and run.series.index < 3]
     assert said(few).sentences[-1] == "torch: not shown up to 4; Ray: not shown up to 4."
 

@@ -59,12 +59,15 @@ def test_a_second_ctrl_c_in_attach_cancels_the_run(fab: Fab, remote: Remote) -> 
 
 def test_logs_of_one_rank_and_the_last_lines(fab: Fab) -> None:
     (fab.tree / "train.py").write_text(
-        "import os, sys\nfor number in range(5): print('line', number, 'of', os.environ['RANK'])\n"
+        "from os import environ\n"
+        "for number in range(5): print('line', number, environ['OMP_NUM_THREADS'], 'of', environ['RANK'])\n"
     )
-    assert fab.run("torchrun", "--name=lines", "--workers=2", "train.py")[0] == 0
+    assert fab.run("torchrun", "--name=lines", "--workers=2", "--threads-per-rank=7", "train.py")[0] == 0
+    found = kept("lines")
+    assert found is not None and found.speed.threads == found.identity.parameters["threads_per_rank"] == 7
     every = fab.run("logs", "lines")[1].splitlines()
     of_one = [line for line in every if line.endswith("of 1")]
-    assert len(of_one) == 5
+    assert len(of_one) == 5 and all(" 7 of " in line for line in of_one)
     assert fab.run("logs", "lines", "--rank", "1")[1].splitlines() == of_one
     assert fab.run("logs", "lines", "--rank", "1", "--tail", "2")[1].splitlines() == of_one[-2:]
     assert fab.run("logs", "lines", "--tail", "3")[1].splitlines() == every[-3:]

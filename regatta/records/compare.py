@@ -17,6 +17,8 @@ from regatta.text import clean
 
 _OVERLAP_WORTH_SAYING = 0.05
 _MOST_OTHERS = 3
+_MOST_PAIRED = 3
+"""So many are each compared with each; more only with the fastest."""
 _WORKERS = "parameter workers"
 _UNSEEN = "how the work scales over them is not seen"
 
@@ -234,7 +236,10 @@ def _place(run: Record, series: Series) -> tuple[object, ...]:
 def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]) -> Iterator[str]:
     known = {label: spread for label, spread in totals.items() if spread.median > 0}
     others = [label for label in known if label != SINGLE]
-    pairs = [*itertools.combinations(sorted(others, key=lambda label: known[label].median), 2)]
+    fastest = sorted(others, key=lambda label: known[label].median)
+    pairs = [*itertools.combinations(fastest, 2)]
+    if len(fastest) > _MOST_PAIRED:
+        pairs = [(fastest[0], label) for label in fastest[1:]]
     pairs += [(SINGLE, label) for label in others if SINGLE in known]
     for base, other in pairs:
         a, b = totals[base], totals[other]

@@ -246,6 +246,13 @@ def test_one_run_each_says_nothing_about_spread() -> None:
     assert "(" not in to_text(result).split("\n\n")[0]
 
 
+def test_many_frameworks_are_compared_with_the_fastest() -> None:
+    seconds = {"torch": 3.0, "ray": 2.5, "mpi": 2.8, "dask": 4.0}
+    words = [word for word in compare(one_each(**seconds)).words if word.startswith("In total")]
+    assert [word.partition(" took")[0] for word in words] == [f"In total {name}" for name in ("mpi", "torch", "dask")]
+    assert all(" ray (" in word for word in words)
+
+
 def six(
     framework: Framework, factor: float, noise: tuple[float, ...] = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)
 ) -> list[Record]:

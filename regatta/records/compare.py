@@ -17,7 +17,7 @@ from regatta.text import clean
 
 _OVERLAP_WORTH_SAYING = 0.05
 _MOST_OTHERS = 3
-_MOST_PAIRED = 3
+MOST_PAIRED = 3
 """So many are each compared with each; more only with the fastest."""
 _WORKERS = "parameter workers"
 _UNSEEN = "how the work scales over them is not seen"
@@ -238,7 +238,7 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
     others = [label for label in known if label != SINGLE]
     fastest = sorted(others, key=lambda label: known[label].median)
     pairs = [*itertools.combinations(fastest, 2)]
-    if len(fastest) > _MOST_PAIRED:
+    if len(fastest) > MOST_PAIRED:
         pairs = [(fastest[0], label) for label in fastest[1:]]
     pairs += [(SINGLE, label) for label in others if SINGLE in known]
     for base, other in pairs:

@@ -146,7 +146,7 @@ class Case:
 
 
 def cases(records: Sequence[Record]) -> tuple[Case, ...]:
-    """All records in their cases: by workload, then the case with the latest run first.
+    """All records in their cases: by workload, the latest first; those of one set of a bench by their parameters.
 
     Warm-ups are left out, and runs that did not do their work on the cluster (`Record.aside`).
     """
@@ -162,8 +162,28 @@ def cases(records: Sequence[Record]) -> tuple[Case, ...]:
             made = Configuration(workers, record.identity.framework)
             found.setdefault(key, {}).setdefault(made, []).append(record)
     made_cases = [_case(by_configuration, parameters_of[key]) for key, by_configuration in found.items()]
-    made_cases.sort(key=lambda case: case.latest, reverse=True)
-    return tuple(sorted(made_cases, key=lambda case: case.workload))
+    return tuple(_ordered(made_cases))
+
+
+def _ordered(found: list[Case]) -> list[Case]:
+    latest: dict[str, str] = {}
+    for case in found:
+        latest[_set_of(case)] = max(case.latest, latest.get(_set_of(case), ""))
+    found.sort(key=lambda case: [_natural(value) for value in case.parameters.values()])
+    found.sort(key=lambda case: latest[_set_of(case)], reverse=True)
+    return sorted(found, key=lambda case: case.workload)
+
+
+def _set_of(case: Case) -> str:
+    """The set of a bench that its latest run is of; a case by itself where that is in none."""
+    run = max(case.runs, key=_started)
+    return str((run.series and run.series.set) or run.run_id)
+
+
+def _natural(value: object) -> tuple[bool, float, str]:
+    """Numbers by their size, before all else."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return not number, float(value) if number else 0.0, "" if number else str(value)  # type: ignore[arg-type]
 
 
 @functools.cache

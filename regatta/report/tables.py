@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from regatta.records import stats
 from regatta.records.clocks import LABELS, PHASES, TITLES
+from regatta.records.compare import MOST_PAIRED
 from regatta.records.record import SINGLE, Failure, NodeFacts, Record
 from regatta.report import published as references
 from regatta.report import texts
@@ -47,10 +48,11 @@ _RATIOS_NOTE = (
     "the same ratio the other way round; efficiency is speed-up divided by ranks. A ratio is the geometric mean over "
     "pairs of repeats; with few pairs it may differ from the ratio of the medians. "
     f"A verdict needs {stats.LEAST_PAIRS} pairs (5 have the same sign by chance once in 16 times), an interval that "
-    "does not contain 1, and a difference that matters. At most one verdict in 20 is false. All together: whether it "
-    "also holds if all verdicts of this page are taken together (Holm's correction). Cores shared: there is no "
-    "verdict, because the ranks of one side had to share cores (hosts that are containers of one machine, or more "
-    "ranks than cores) and those of the other had not. Over days: the ratio on any such day, with an interval from "
+    "does not contain 1, and a difference that matters. Of more than three frameworks each is compared with one "
+    "process and with the fastest. At most one verdict in 20 is false. All together: whether it also holds if all "
+    "verdicts of these runs are taken together (Holm's correction). Cores shared: there is no verdict, because the "
+    "ranks of one side had to share cores (hosts that are containers of one machine, or more ranks than cores) "
+    "and those of the other had not. Over days: the ratio on any such day, with an interval from "
     f"{stats.LEAST_PAIRS} days on. Fell or rose: there is a trend over the repeats (Mann and "
     "Kendall's test, 5 %), as of a warm-up, until that repeat or to the end."
 )
@@ -193,7 +195,7 @@ def ratios(summaries: Sequence[Summary], changed: Sequence[Change] = ()) -> Iter
                 *([_days(ratio)] if several else []),
             )
             for summary in chosen
-            for ratio in summary.ratios
+            for ratio in _told(summary)
         ]
         if rows:
             yield Table(
@@ -204,6 +206,19 @@ def ratios(summaries: Sequence[Summary], changed: Sequence[Change] = ()) -> Iter
                 _RATIOS_NOTE,
                 grouped=True,
             )
+
+
+def _told(summary: Summary) -> Iterator[Ratio]:
+    """Its ratios; with many frameworks only those to one process, and to the fastest with as many ranks."""
+    others: dict[int, dict[Configuration, float]] = {}
+    for time in summary.times:
+        if time.clock == CLOCKS[0] and not time.configuration.single:
+            others.setdefault(time.configuration.workers, {})[time.configuration] = time.seconds.value
+    for ratio in summary.ratios:
+        own = others.get(ratio.above.workers, {})
+        fastest = min(own, key=lambda one: own[one], default=None)
+        if ratio.below.single or len(own) <= MOST_PAIRED or fastest in (ratio.above, ratio.below):
+            yield ratio
 
 
 def _verdict(ratio: Ratio) -> str:

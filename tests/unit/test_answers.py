@@ -77,17 +77,32 @@ def test_what_is_alike_of_many_frameworks_is_said_once() -> None:
     pair = "1 pair: no verdict, 6 are needed"
     assert few.sentences == (f"Ray took 1.10, ZeroMQ 1.20, MPI (OpenMPI) 1.30 times as long as torch ({pair}).",)
     wide = [1.4, 0.9, 1.3, 0.9, 1.1, 1.2]
-    many = said(
+    every = [
         runs(TORCH, 1.0),
         *(under(name, 1.001) for name in ("multiprocessing", "processes")),
         *(under(name, 1.0, wide) for name in ("dask", "joblib-loky")),
         *(under(name, times) for name, times in {"ray": 1.5, "zeromq": 1.6}.items()),
-    )
+    ]
+    many = said(*every)
     assert re.sub(r"(?<=dask|loky) \([^)]*\)", "", many.sentences[0]) == (
         "Multiprocessing (1.00 to 1.00) and processes (1.00 to 1.00) took as long as torch (6 pairs); "
         "no difference to torch is shown for joblib-loky and dask (6 pairs); "
         "Ray took 1.50 (1.50 to 1.50), ZeroMQ 1.60 (1.60 to 1.60) times as long as torch (6 pairs)."
     )
+    (table,) = tables.ratios(summarise(cases([run for own in every for run in own])))
+    assert len(table.rows) == 2 * (len(every) - 1)
+    assert all("torch × 2" in f"{row[1]} {row[3]}" for row in table.rows), "each with the fastest"
+
+
+def test_cases_of_a_bench_are_in_the_order_of_their_sizes() -> None:
+    def of(size: float, started: str, name: str) -> Record:
+        parameters = {**TORCH.identity.parameters, "size": size}
+        identity = structs.replace(TORCH.identity, run_id=f"r{size}-{name}", started=started, parameters=parameters)
+        return structs.replace(TORCH, identity=identity, series=Series("p", 1, 1, "plan", name, "p"))
+
+    mixed = [of(size, f"2026-01-02T0{hour}:00:00Z", "new") for hour, size in enumerate((100, 0.5, 2000, 8))]
+    old = [of(size, f"2026-01-01T0{hour}:00:00Z", "old") for hour, size in enumerate((70, 3))]
+    assert [case.parameters["size"] for case in cases([*mixed, *old])] == [0.5, 8, 100, 2000, 3, 70]
 
 
 def test_no_answer_no_comparison() -> None:

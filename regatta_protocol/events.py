@@ -9,6 +9,7 @@ from regatta_protocol.decoding import Amount, Between, Count, FaultError, Rank, 
 from regatta_protocol.log import DRIVER, PREFIX
 from regatta_protocol.value import Value
 
+_MALFORMED = "malformed "
 _MARKER = re.compile(r"@regatta[ \t]+(?=\{)")
 _MAX_DEPTH = 64
 _DECODER = json.JSONDecoder()
@@ -190,12 +191,17 @@ def parse_line(text: str) -> Optional[Event]:
             reason = reason or str(error)
             continue
         return _believed(given)
-    return WarningEvent(DRIVER, 0.0, f"malformed event, not JSON: {reason}") if reason else None
+    return WarningEvent(DRIVER, 0.0, f"{_MALFORMED}event, not JSON: {reason}") if reason else None
+
+
+def malformed(event: Event) -> bool:
+    """Whether `parse_line` has found no event of a known kind where one seems to be."""
+    return isinstance(event, UnknownEvent) or (isinstance(event, WarningEvent) and event.message.startswith(_MALFORMED))
 
 
 def _believed(given: Dict[str, Any]) -> Event:
     if _depth_exceeds(given, _MAX_DEPTH):
-        return WarningEvent(DRIVER, 0.0, f"malformed event: nested deeper than {_MAX_DEPTH}")
+        return WarningEvent(DRIVER, 0.0, f"{_MALFORMED}event: nested deeper than {_MAX_DEPTH}")
     try:
         return of_fields(given)
     except FaultError as fault:
@@ -203,7 +209,7 @@ def _believed(given: Dict[str, Any]) -> Event:
         what = f"event {name[:40]!r}" if isinstance(name, str) else "event"
         place = next((f"{step!r}: " for step in reversed(fault.steps) if isinstance(step, str)), "")
         rank, t = fitting(Rank, given.get("rank"), DRIVER), fitting(Amount, given.get("t"), 0.0)
-        return WarningEvent(rank, t, f"malformed {what}: {place}{fault.said}")
+        return WarningEvent(rank, t, f"{_MALFORMED}{what}: {place}{fault.said}")
 
 
 def _depth_exceeds(value: object, limit: int) -> bool:

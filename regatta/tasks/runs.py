@@ -277,7 +277,7 @@ def logs(
     from regatta.terminal.console import event_text, label
     from regatta.text import clean
     from regatta_protocol import events
-    from regatta_protocol.log import DRIVER
+    from regatta_protocol.log import DRIVER, PREFIX
 
     most = whole("tail", tail, least=0)
     wanted = DRIVER if rank == "driver" else whole("rank", rank, least=0)
@@ -298,7 +298,8 @@ def logs(
         return own if json else (readable for line in own for readable in without_json(line))
 
     def without_json(line: "Line") -> "Sequence[Line]":
-        if (event := events.parse_line(line.text)) is None:
+        event = events.parse_line(line.text) if line.text.startswith(PREFIX) else None
+        if event is None or events.malformed(event):
             return [line]
         rank = line.rank if event.rank == DRIVER else event.rank
         return [replace(line, rank=rank, text=text) for text in event_text(event).splitlines()]

@@ -81,6 +81,8 @@ def told(event, **more): print('@regatta', json.dumps({'event': event, 'rank': 0
 told('ready')
 told('progress', what='epochs', done=1, total=4)
 print('reads data')
+print('text @regatta {"event": "ready"}')
+print('@regatta {"event": "ready", "rank": "x"}')
 told('phase', name='load', seconds=1.5)
 told('error', message='--count 4: the graph has only 3 nodes')
 sys.exit(2)
@@ -90,10 +92,12 @@ sys.exit(2)
 def test_events_of_a_workload_are_words_for_who_looks(fab: Fab) -> None:
     (fab.tree / "train.py").write_text(EVENTS)
     assert fab.run("torchrun", "--name=told", "--workers=1", "train.py")[0] == 2
-    lines = ["epochs 1/4 (25 %)", "reads data", "load 1.5 s", "error: --count 4: the graph has only 3 nodes"]
+    kept_whole = ['text @regatta {"event": "ready"}', '@regatta {"event": "ready", "rank": "x"}']
+    words = ["load 1.5 s", "error: --count 4: the graph has only 3 nodes"]
+    lines = ["epochs 1/4 (25 %)", "reads data", *kept_whole, *words]
     assert fab.run("logs", "told")[1].splitlines() == [f"here/0 | {line}" for line in lines]
     assert fab.run("logs", "told", "--tail=1")[1].splitlines() == [f"here/0 | {lines[-1]}"]
-    assert fab.run("logs", "told", "--json")[1].count("@regatta") == 4
+    assert fab.run("logs", "told", "--json")[1].count("@regatta") == 6
     found = kept("told")
     assert found is not None and found.exit.failure is not None and found.exit.code == 2
     assert found.exit.failure.cause == "--count 4: the graph has only 3 nodes"

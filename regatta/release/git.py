@@ -65,6 +65,16 @@ def ask(folder: Path, *args: str) -> str:
     return os.fsdecode(done.stdout)
 
 
+def separate(folder: Path) -> None:
+    """Make a folder of a work tree one of its own, with all its files: it is then synced, and not what is around it.
+
+    Does nothing outside of git. Raises SyncError.
+    """
+    if repository(folder) is not None:
+        ask(folder, "init", "--quiet", "--template=")
+        ask(folder, "add", "--force", ".")
+
+
 def answer(folder: Path, *args: str) -> str | None:
     """Output of git in a folder; None where it fails."""
     try:

@@ -23,6 +23,7 @@ from regatta.errors import RecordError
 from regatta.program import hint
 from regatta.records import calibration, document, stats
 from regatta.records.record import Record
+from regatta.release import git
 from regatta.release.tree import Tree, release_of
 from regatta.report.cases import inputs
 
@@ -196,7 +197,7 @@ def verify(file: Path, signer: str | None = None) -> Sealed:
 def unpack(sealed: Sealed, folder: Path) -> None:
     """Write the code into a new folder, and a plan that is not in it beside that.
 
-    RecordError where the folder is there, or a path leads through a link.
+    RecordError where the folder is there, or a path leads through a link. SyncError where git refuses.
     """
     try:
         folder.mkdir(parents=True)
@@ -214,6 +215,7 @@ def unpack(sealed: Sealed, folder: Path) -> None:
         raise RecordError(
             f"{error.filename or folder}: {error.strerror or error}. Name another folder with --into"
         ) from None
+    git.separate(folder)
 
 
 def _members(file: Path) -> dict[str, bytes]:

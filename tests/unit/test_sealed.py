@@ -149,6 +149,24 @@ def test_a_set_of_a_plan_of_regatta_takes_its_code(
     assert (found.plan, found.plan_text) == ("smoke", None) and "regatta/cli.py" in found.code
 
 
+def test_within_a_checkout_the_sealed_code_runs_and_not_the_checkout(
+    project: tree.Tree, key: Path, tmp_path: Path
+) -> None:
+    around = tmp_path / "checkout"
+    (around / "bin").mkdir(parents=True)
+    (around / "bin/run").write_text("#!/bin/sh\necho another version\n")
+    subprocess.run(["git", "init", "--quiet", around], check=True)
+    (project.root / ".gitignore").write_text("plan.toml\n")
+    subprocess.run(["git", "init", "--quiet", project.root], check=True)
+    subprocess.run(["git", "add", "--force", "."], cwd=project.root, check=True)
+    sealed_tree = tree.read(project.root)
+    assert "plan.toml" in {entry[0] for entry in sealed_tree.entries}
+    found = sealed.verify(seal(sealed_tree, key, tmp_path))
+    sealed.unpack(found, around / "set/code")
+    assert tree.find_root(around / "set/code") == around / "set/code"
+    assert tree.read(around / "set/code").release == sealed_tree.release
+
+
 def test_how_often_verdicts_are_false_where_it_ran_is_signed(project: tree.Tree, key: Path, tmp_path: Path) -> None:
     own = runs(project.release)
     same = [

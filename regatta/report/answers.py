@@ -11,6 +11,7 @@ from regatta.report.cases import Case, Configuration, card_of
 from regatta.report.summary import Ratio, Summary
 
 _CLOCK = "total"
+_MANY = 4
 _SLOW_START = 1.1
 """A first repeat is named that takes this many times as long as the slowest of the others."""
 
@@ -179,7 +180,7 @@ def _against_one(found: Sequence[tuple[Configuration, stats.Ratio]]) -> str:
     if not beat or not lost:
         word = ("both", "neither")[not beat] if len(found) == 2 else ("all", "none")[not beat]
         return f"{word} beat one process"
-    return f"{' and '.join(beat)} beat one process, {' and '.join(lost)} did not"
+    return f"{_every(beat)} beat one process, {_every(lost) if len(lost) < _MANY else 'the others'} did not"
 
 
 def _times(summary: Summary) -> Iterator[str]:
@@ -235,7 +236,7 @@ def _marks(summary: Summary) -> Iterator[str]:
     yield from _slow_starts(case)
     for configuration, trend in summary.unsteady:
         yield trend.words(f"the times of {configuration.label}")
-    for ratio in summary.ratios:
+    for ratio in summary.told:
         if ratio.clock == _CLOCK and not (ratio.trend.steady or ratio.times.shared):
             yield ratio.trend.words(f"the ratio of {ratio.above.label} to {ratio.below.label}")
 

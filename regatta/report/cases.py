@@ -146,7 +146,7 @@ class Case:
 
 
 def cases(records: Sequence[Record]) -> tuple[Case, ...]:
-    """All records in their cases: by workload, the latest first; those of one set of a bench by their parameters.
+    """All records in their cases: by workload, the latest first; those of one set of a bench by the sizes in the title.
 
     Warm-ups are left out, and runs that did not do their work on the cluster (`Record.aside`).
     """
@@ -169,7 +169,7 @@ def _ordered(found: list[Case]) -> list[Case]:
     latest: dict[str, str] = {}
     for case in found:
         latest[_set_of(case)] = max(case.latest, latest.get(_set_of(case), ""))
-    found.sort(key=lambda case: [_natural(value) for value in case.parameters.values()])
+    found.sort(key=lambda case: _natural(case.title))
     found.sort(key=lambda case: latest[_set_of(case)], reverse=True)
     return sorted(found, key=lambda case: case.workload)
 
@@ -180,10 +180,9 @@ def _set_of(case: Case) -> str:
     return str((run.series and run.series.set) or run.run_id)
 
 
-def _natural(value: object) -> tuple[bool, float, str]:
-    """Numbers by their size, before all else."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return not number, float(value) if number else 0.0, "" if number else str(value)  # type: ignore[arg-type]
+def _natural(title: str) -> list[str | float]:
+    """Numbers by their size."""
+    return [float(part) if number % 2 else part for number, part in enumerate(re.split(r"(\d+(?:\.\d+)?)", title))]
 
 
 @functools.cache

@@ -54,6 +54,21 @@ class Summary:
         found = [(group.configuration, trends.trend(group.latest(CLOCKS[0]))) for group in groups]
         return tuple((configuration, trend) for configuration, trend in found if not trend.steady)
 
+    @cached_property
+    def told(self) -> tuple[Ratio, ...]:
+        """Its ratios; with many frameworks only those to one process, and to the fastest with as many ranks."""
+        others: dict[int, dict[Configuration, float]] = {}
+        for time in self.times:
+            if time.clock == CLOCKS[0] and not time.configuration.single:
+                others.setdefault(time.configuration.workers, {})[time.configuration] = time.seconds.value
+        fastest = {min(own, key=lambda one: own[one]) for own in others.values()}
+        few = {workers for workers, own in others.items() if len(own) <= compare.MOST_PAIRED}
+        return tuple(
+            one
+            for one in self.ratios
+            if one.below.single or one.above.workers in few or {one.above, one.below} & fastest
+        )
+
     def cores_shared(self, configuration: Configuration) -> bool:
         """Whether ranks of a configuration had to share cores in some run."""
         group = self.case.group(configuration.framework, configuration.workers)

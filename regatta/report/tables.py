@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from regatta.records import stats
 from regatta.records.clocks import LABELS, PHASES, TITLES
-from regatta.records.compare import MOST_PAIRED
 from regatta.records.record import SINGLE, Failure, NodeFacts, Record
 from regatta.report import published as references
 from regatta.report import texts
@@ -195,7 +194,7 @@ def ratios(summaries: Sequence[Summary], changed: Sequence[Change] = ()) -> Iter
                 *([_days(ratio)] if several else []),
             )
             for summary in chosen
-            for ratio in _told(summary)
+            for ratio in summary.told
         ]
         if rows:
             yield Table(
@@ -206,19 +205,6 @@ def ratios(summaries: Sequence[Summary], changed: Sequence[Change] = ()) -> Iter
                 _RATIOS_NOTE,
                 grouped=True,
             )
-
-
-def _told(summary: Summary) -> Iterator[Ratio]:
-    """Its ratios; with many frameworks only those to one process, and to the fastest with as many ranks."""
-    others: dict[int, dict[Configuration, float]] = {}
-    for time in summary.times:
-        if time.clock == CLOCKS[0] and not time.configuration.single:
-            others.setdefault(time.configuration.workers, {})[time.configuration] = time.seconds.value
-    for ratio in summary.ratios:
-        own = others.get(ratio.above.workers, {})
-        fastest = min(own, key=lambda one: own[one], default=None)
-        if ratio.below.single or len(own) <= MOST_PAIRED or fastest in (ratio.above, ratio.below):
-            yield ratio
 
 
 def _verdict(ratio: Ratio) -> str:

@@ -96,7 +96,7 @@ def test_what_is_alike_of_many_frameworks_is_said_once() -> None:
 
 def test_cases_of_a_bench_are_in_the_order_of_their_sizes() -> None:
     def of(size: float, started: str, name: str) -> Record:
-        parameters = {**TORCH.identity.parameters, "size": size}
+        parameters = {"options": [f"--size={size}"], "size": size}
         identity = structs.replace(TORCH.identity, run_id=f"r{size}-{name}", started=started, parameters=parameters)
         return structs.replace(TORCH, identity=identity, series=Series("p", 1, 1, "plan", name, "p"))
 

@@ -195,12 +195,15 @@ def verify(file: Path, signer: str | None = None) -> Sealed:
 
 
 def unpack(sealed: Sealed, folder: Path) -> None:
-    """Write the code into a new folder, and a plan that is not in it beside that.
+    """Write the code into a new folder, and a plan that is not in it beside that; git ignores a folder around both.
 
     RecordError where the folder is there, or a path leads through a link. SyncError where git refuses.
     """
+    alone = not folder.parent.exists()
     try:
         folder.mkdir(parents=True)
+        if alone:
+            (folder.parent / ".gitignore").write_text("*\n")
         if sealed.plan_text is not None:
             (folder.parent / Path(sealed.plan).name).write_bytes(sealed.plan_text)
         for path, (kind, content) in sorted(sealed.code.items(), key=lambda item: item[1][0] == "l"):

@@ -165,6 +165,9 @@ def test_within_a_checkout_the_sealed_code_runs_and_not_the_checkout(
     sealed.unpack(found, around / "set/code")
     assert tree.find_root(around / "set/code") == around / "set/code"
     assert tree.read(around / "set/code").release == sealed_tree.release
+    assert [entry[0] for entry in tree.read(around).entries] == ["bin/run"], (
+        "what was sealed is no part of the checkout"
+    )
 
 
 def test_how_often_verdicts_are_false_where_it_ran_is_signed(project: tree.Tree, key: Path, tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def _scheduler(place: Place) -> Iterator[Any]:
 
     port = int(place.scheduler.rpartition(":")[2])
     dask.config.set(QUIET | {"distributed.scheduler.allowed-failures": 0, "distributed.admin.tick.limit": "60s"})
+    dask.config.set({"temporary-directory": os.environ.get("REGATTA_SCRATCH")})  # it leaves files of locks there
     with (
         LocalCluster(
             n_workers=0,

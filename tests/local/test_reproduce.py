@@ -40,4 +40,4 @@ def test_a_plan_is_sealed_and_reproduced(signer: Person, name: str) -> None:
         code, said = signer.type(signer.fab, *words, REGATTA_RESULTS=str(here))
         assert code == 0, said
     assert ran(there / "results") == ran(here)
-    assert not Path("/tmp/dask-scratch-space").exists(), "dask leaves it where nobody names another folder"
+    assert not Path("/tmp/dask-scratch-space").exists(), "dask leaves it unless it gets another folder"

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from regatta.frameworks import registry
-from regatta.records import stats
+from regatta.records import compare, stats
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, card_of
 from regatta.report.summary import Ratio, Summary
 
 _CLOCK = "total"
-_MANY = 4
 _SLOW_START = 1.1
 """A first repeat is named that takes this many times as long as the slowest of the others."""
 
@@ -180,7 +179,9 @@ def _against_one(found: Sequence[tuple[Configuration, stats.Ratio]]) -> str:
     if not beat or not lost:
         word = ("both", "neither")[not beat] if len(found) == 2 else ("all", "none")[not beat]
         return f"{word} beat one process"
-    return f"{_every(beat)} beat one process, {_every(lost) if len(lost) < _MANY else 'the others'} did not"
+    return (
+        f"{_every(beat)} beat one process, {_every(lost) if len(lost) <= compare.MOST_PAIRED else 'the others'} did not"
+    )
 
 
 def _times(summary: Summary) -> Iterator[str]:

@@ -120,7 +120,7 @@ def _placed(
             ports = _ports(plan, ranks)
             if ports is None or len(found) == MOST_FORMS:
                 return None
-            threads = plan.options.threads_per_rank or placement.threads(ranks, cores)
+            threads = placement.threads(ranks, cores, plan.options.threads_per_rank)
             made = replace(plan, ranks=ranks, threads=threads, ports=ports)
             found[form] = (nodes, replace(made, cards=_cards(made, token)) if on_gpus else made)
     return found or None

@@ -32,8 +32,10 @@ def spread(workers: int, nodes: Sequence[Node], cores: Mapping[str, int]) -> tup
     return tuple(ranks)
 
 
-def threads(ranks: Sequence[Rank], cores: Mapping[str, int]) -> int:
-    """Threads of each rank: the cores of the tightest host shared by its ranks, at least one."""
+def threads(ranks: Sequence[Rank], cores: Mapping[str, int], asked: int | None = None) -> int:
+    """Threads of each rank: as `asked`, else the cores of the tightest host shared by its ranks, at least one."""
+    if asked:
+        return asked
     on_host: dict[str, int] = {}
     for rank in ranks:
         on_host[rank.node.name] = on_host.get(rank.node.name, 0) + 1

@@ -297,7 +297,7 @@ class Preparer:
             program=request.program,
             release=source.release,
             ranks=ranks,
-            threads=said.threads_per_rank or placement.threads(ranks, cores),
+            threads=placement.threads(ranks, cores, said.threads_per_rank),
             launcher=said.launcher or framework.launcher(said.restarts),
             options=said,
             master_port=next(iter(answers[ranks[0].node.name].ports), None),

@@ -92,8 +92,9 @@ def _scheduler(place: Place) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     port = int(place.scheduler.rpartition(":")[2])
-    dask.config.set(QUIET | {"distributed.scheduler.allowed-failures": 0, "distributed.admin.tick.limit": "60s"})
-    dask.config.set({"temporary-directory": os.environ.get("REGATTA_SCRATCH")})  # it leaves files of locks there
+    own = {"distributed.scheduler.allowed-failures": 0, "distributed.admin.tick.limit": "60s"}
+    scratch = {"temporary-directory": os.environ.get("REGATTA_SCRATCH")}  # it leaves files of locks there
+    dask.config.set(QUIET | own | scratch)
     with (
         LocalCluster(
             n_workers=0,

@@ -48,10 +48,7 @@ def _file(
     name = given.option
     empty = f"is empty; {given.empty or f'give {given.what}'}"
     if asked is not None and hdfs.is_address(asked):
-        info = hdfs.ask(session.remote, "identify", asked)
-        if info["length"] == 0:
-            raise DataError(f"{asked} {empty}")
-        return asked, {name: asked, f"{name}_bytes": info["length"], f"{name}_checksum": info["checksum"]}
+        return asked, _in_hdfs(session, name, asked, empty, folders=False)
     if asked is not None and (asked in given.made or objects.is_address(asked)):
         return asked, {name: asked}
     path = Path(asked).expanduser() if asked is not None else _default(workload)
@@ -74,7 +71,9 @@ def _files(
     session: Session, workload: Workload, given: Input, asked: str | None, look: Look
 ) -> tuple[str | None, dict[str, object]]:
     name = given.option
-    if asked is None or asked in given.made or hdfs.is_address(asked) or objects.is_address(asked):
+    if asked is not None and hdfs.is_address(asked):
+        return asked, _in_hdfs(session, name, asked, f"has no data; give {given.what}", folders=True)
+    if asked is None or asked in given.made or objects.is_address(asked):
         usual = given.made[0] if given.made else None
         return asked, {name: asked or usual} if asked or usual else {}
     path = Path(asked).expanduser()
@@ -86,6 +85,15 @@ def _files(
         raise DataError(f"the folder {asked} has no files; give {given.what}")
     look({str(one) if path.is_dir() else asked: file for one, file in zip(inside, files, strict=True)})
     return _on_all(session, files), {name: {file.path.name: file.sha256 for file in files}}
+
+
+def _in_hdfs(session: Session, name: str, asked: str, empty: str, *, folders: bool) -> dict[str, object]:
+    """What a record says of a file in HDFS, or of a folder where one may be given. DataError where it is empty."""
+    info = hdfs.ask(session.remote, "identify", asked, folders=folders)
+    if info["length"] == 0:
+        raise DataError(f"{asked} {empty}")
+    known = {f"{name}_checksum": info["checksum"]} if info["checksum"] else {}
+    return {name: asked, f"{name}_bytes": info["length"]} | known
 
 
 def _inside(path: Path) -> list[Path]:

@@ -5,7 +5,7 @@ import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from regatta.errors import CompareError
 from regatta.records import answers, stats
@@ -188,7 +188,7 @@ def ratio(
     found = pairs(base, other, phase)
     if not found:
         return None
-    seconds = ([a for a, _ in found], [b for _, b in found])
+    seconds = ([pair.base for pair in found], [pair.other for pair in found])
     return replace(stats.paired(*seconds, at_least, looks(base, other)), shared=unlike(base, other))
 
 
@@ -203,27 +203,50 @@ def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
     return len(sides) > 1
 
 
-def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
-    """As `by_day`, of all days."""
-    return [pair for day in by_day(base, other, phase) for pair in day]
+class Pair(NamedTuple):
+    """Seconds of two runs that belong together, their day (UTC), and their hosts where a bench shuffled these."""
+
+    base: float
+    other: float
+    day: str
+    hosts: tuple[tuple[str, ...], ...] | None
 
 
-def by_day(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[list[tuple[float, float]]]:
+def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[Pair]:
     """Seconds of the phase in runs that belong together, where both have them and neither was timed while others ran.
 
     Repeats are paired by their number in the series that they have in common, else in the order given; those of a duet
-    with their partner. Pairs of a day (UTC) are together.
+    with their partner.
     """
     numbered = [[(_place(r, r.series), r) for r in group if r.series] for group in (base, other)]
     one, two = map(dict, numbered)
     each_once = [len(one), len(two)] == list(map(len, numbered))
     both = [(one[place], two[place]) for place in one if each_once and place in two]
-    days: dict[str, list[tuple[float, float]]] = {}
+    made = []
     for a, b in both or zip(base, other, strict=False):
         seconds, than = getattr(a.phases, phase), getattr(b.phases, phase)
         if seconds and than and not (a.others or b.others):
-            days.setdefault(a.identity.started[:10], []).append((seconds, than))
-    return [*days.values()]
+            shuffled = a.series and b.series and a.series.shuffled and b.series.shuffled
+            hosts = (a.cluster.rank_map, b.cluster.rank_map) if shuffled else None
+            made.append(Pair(seconds, than, a.identity.started[:10], hosts))
+    return made
+
+
+def over_levels(found: stats.Ratio, pairs: Sequence[Pair]) -> stats.Ratio:
+    """The ratio with its intervals over days, and over the orders of hosts that some of its pairs share."""
+    days, hosts = _groups(pairs, "day"), _groups([pair for pair in pairs if pair.hosts], "hosts")
+    return replace(
+        found,
+        days=stats.over_groups(days) if days[1:] else None,
+        hosts=stats.over_groups(hosts) if 1 < len(hosts) < sum(map(len, hosts)) else None,
+    )
+
+
+def _groups(pairs: Sequence[Pair], level: Literal["day", "hosts"]) -> list[list[tuple[float, float]]]:
+    groups: dict[object, list[tuple[float, float]]] = {}
+    for pair in pairs:
+        groups.setdefault(getattr(pair, level), []).append((pair.base, pair.other))
+    return [*groups.values()]
 
 
 def _place(run: Record, series: Series) -> tuple[object, ...]:

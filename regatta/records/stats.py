@@ -7,10 +7,10 @@ does not reject: its ends are means of subsets of the pairs (Hartigan 1969, "Usi
 Whoever looks several times, and continues if the interval is still wide, has more chances of a false verdict. The looks
 are fixed before and share the error equally (repeated confidence intervals, Jennison and Turnbull 1989).
 Medians have the interval of order statistics, repeats without pairs that of Welch's test of their logarithms.
-Pairs of several days are also judged with the day as the upper level, by a hierarchical bootstrap: days are drawn, each
-with all its pairs, as drawing these too would count their spread twice (Davison and Hinkley 1997, *Bootstrap Methods*,
-section 3.8). Few days make it too narrow, for which its ends are further out (Hesterberg 2015, "What teachers should
-know about the bootstrap", expanded percentiles).
+Pairs of several days are also judged with the day as the upper level, and those of shuffled hosts with the order of the
+hosts, by a hierarchical bootstrap: days are drawn, each with all its pairs, as drawing these too would count their
+spread twice (Davison and Hinkley 1997, *Bootstrap Methods*, section 3.8). Few days make it too narrow, for which its
+ends are further out (Hesterberg 2015, "What teachers should know about the bootstrap", expanded percentiles).
 Made for many sets of repeats at a time, as a report has thousands.
 """
 
@@ -60,7 +60,8 @@ class Ratio(Interval):
     `p`: how often so large a difference would come by chance. `at_least`: the part that a difference must have to
     matter. `shared`: ranks of one side had to share cores and those of the other had not, so that it says nothing of
     scaling. `looks`: how often there was, or could have been, a look at it; `p` and the interval are those of all.
-    `days`: the same with the day as the upper level, where the pairs are of several days (its `n`); see `over_days`.
+    `days`: the same with the day as the upper level, where the pairs are of several days (its `n`); `hosts`: with the
+    order of the hosts, where ranks had several; see `over_groups`.
     """
 
     p: float | None = None
@@ -68,6 +69,7 @@ class Ratio(Interval):
     shared: bool = False
     looks: int = 1
     days: Interval | None = None
+    hosts: Interval | None = None
 
     @property
     def least(self) -> int:
@@ -98,8 +100,9 @@ class Ratio(Interval):
     @property
     def inverse(self) -> "Ratio":
         """Return how many times as fast it was: 1 / value, with the interval's ends turned round."""
-        days = self.days and Interval(1 / self.days.value, self.days.n, *_turned(self.days))
-        return Ratio(1 / self.value, self.n, *_turned(self), self.p, self.at_least, self.shared, self.looks, days)
+        days, hosts = (one and Interval(1 / one.value, one.n, *_turned(one)) for one in (self.days, self.hosts))
+        ends = _turned(self)
+        return Ratio(1 / self.value, self.n, *ends, self.p, self.at_least, self.shared, self.looks, days, hosts)
 
 
 def _turned(found: Interval) -> tuple[float | None, float | None]:
@@ -154,15 +157,15 @@ def unpaired(pairs: Sequence[tuple[Seconds, Seconds]], at_least: float = AT_LEAS
     return [_ratio(_welch(_logs(base), _logs(other)), at_least) for base, other in pairs]
 
 
-def over_days(days: Sequence[Sequence[tuple[float, float]]]) -> Interval:
-    """The ratio of other to base on any such day, by (base, other) seconds of the pairs of each day.
+def over_groups(groups: Sequence[Sequence[tuple[float, float]]]) -> Interval:
+    """The ratio of other to base in any such group (a day, an order of hosts), by (base, other) seconds of its pairs.
 
-    It is the geometric mean of the days' ratios, and has an interval from LEAST_PAIRS days on.
+    It is the geometric mean of the groups' ratios, and has an interval from LEAST_PAIRS groups on.
     """
     import numpy as np
     from scipy import special
 
-    means = np.array([np.mean(np.log([other / base for base, other in pairs])) for pairs in days])
+    means = np.array([np.mean(np.log([other / base for base, other in pairs])) for pairs in groups])
     n = len(means)
     if n < LEAST_PAIRS:
         return Interval(math.exp(means.mean()), n)
@@ -260,7 +263,7 @@ def _subsets(n: int) -> Any:
 
 @cache
 def _drawn(n: int) -> Any:
-    """The share of each of `n` days in samples of as many, drawn with putting back: (samples, n)."""
+    """The share of each of `n` groups in samples of as many, drawn with putting back: (samples, n)."""
     import numpy as np
 
     return np.random.default_rng(_SEED).multinomial(n, [1 / n] * n, _SAMPLE) / n

@@ -56,7 +56,7 @@ def false_verdicts(summary: Summary, rates: Mapping[str, str]) -> str:
 
 def _sentences(summary: Summary) -> Iterator[str]:
     case = summary.case
-    if any(not found.comparable for found in case.comparisons.values()):
+    if case.differing:
         yield "No comparison: the answers of the runs are not equal."
         return
     if not any(group.runs for group in case.groups):
@@ -157,7 +157,7 @@ def _interval(found: stats.Ratio) -> str:
 
 
 def _pairs(found: stats.Ratio) -> str:
-    return f"{found.n} pairs{texts.over_days(found)}"
+    return f"{found.n} pairs{texts.over_levels(found)}"
 
 
 def _few(found: stats.Ratio) -> str:

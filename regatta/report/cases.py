@@ -123,6 +123,11 @@ class Case:
                 found[workers] = compare.alike({name: runs for name, runs in sides.items() if runs})
         return found
 
+    @property
+    def differing(self) -> bool:
+        """Whether runs with as many workers gave answers that are not equal."""
+        return any(not found.comparable for found in self.comparisons.values())
+
     def comparable(self, configuration: Configuration) -> bool:
         """Whether its answers are those of the others with as many workers, so that its times may be compared."""
         group = self.group(configuration.framework, configuration.workers)

@@ -70,7 +70,7 @@ class Report:
         return tables.once(
             [
                 *tables.times(self.summaries),
-                *tables.scripts(self.summaries),
+                *tables.alone(self.summaries),
                 *tables.published(self.summaries),
                 *tables.ratios(self.summaries, self.changes or ()),
                 *across.tables(self.summaries),
@@ -119,7 +119,7 @@ def render(report: Report) -> str:
         answers=tables.once(scaling.tables(report.summaries)),
         pays=tables.once(across.tables(report.summaries)),
         times=tables.once(tables.times(report.summaries)),
-        scripts=list(tables.scripts(report.summaries)),
+        alone=[*tables.alone(report.summaries)],
         published=list(tables.published(report.summaries)),
         ratios=tables.once(tables.ratios(report.summaries, report.changes or ())),
         phases=tables.once(tables.phases(report.summaries)),

@@ -2,7 +2,8 @@
 
 The file is a ZIP archive: `manifest.json` has the SHA-256 of each other member, `manifest.json.sig` its signature by
 `ssh-keygen -Y sign` (OpenSSH's PROTOCOL.sshsig), `records/` the records, `code/` the release that ran, `plan/` the
-plan where that is not in the code. A key for SSH is enough, also one in an agent.
+plan and `locks/` the locks of the nodes' environment where these are not in the code. A key for SSH is enough, also one
+in an agent.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regatta import files
+from regatta import files, paths
 from regatta.errors import RecordError
 from regatta.program import hint
 from regatta.records import calibration, document, stats
@@ -34,7 +35,8 @@ MOST = 50_000_000
 """Bytes of a sealed file at most."""
 _UNPACKED = 500_000_000
 _MANIFEST, _SIGNATURE = "manifest.json", "manifest.json.sig"
-_RECORDS, _CODE, _PLAN = "records/", "code/", "plan/"
+_RECORDS, _CODE, _PLAN, _LOCKS = "records/", "code/", "plan/", "locks/"
+_OF_NODES = ("node.lock", "torch-*.lock", "layers.lock", "spark.lock")
 _NAMESPACE = "regatta"
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
@@ -44,6 +46,7 @@ class Sealed:
     """A sealed file's content. `plan`: for `bench` in the folder of the code; `plan_text`: where it is not in there.
 
     `missing`: sentences on lost records. `rates`: on how often verdicts are false where it ran, if that was measured.
+    `locks`: those of the nodes' environment that are in the file and not in the code.
     """
 
     set: str
@@ -57,6 +60,7 @@ class Sealed:
     missing: tuple[str, ...] = ()
     plan_text: bytes | None = None
     rates: tuple[str, ...] = ()
+    locks: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -81,6 +85,8 @@ class Sealed:
             f", commit {self.commit}" if self.commit else ""
         )
         yield f"signed by {self.fingerprint}"
+        if self.locks:
+            yield f"locks of Regatta that sealed it, for the nodes' environment: {', '.join(self.locks)}"
         if data := inputs(self.records):
             yield f"data, by SHA-256: {', '.join(f'{name} {told[:16]}' for name, told in data.items())}"
         yield from self.missing
@@ -124,6 +130,10 @@ def seal(
     members = {f"{_RECORDS}{run.run_id}.json": document.to_json(run).encode() for run in runs}
     if isinstance(plan, Path):
         members[_PLAN + plan.name] = plan.read_bytes()
+    own = {path for path, _, _ in tree.entries}
+    for lock in sorted(one for name in _OF_NODES for one in (paths.PROJECT / "requirements").glob(name)):
+        if f"requirements/{lock.name}" not in own:
+            members[_LOCKS + lock.name] = lock.read_bytes()
     links = {}
     for path, kind, content in tree.entries:
         if kind == "l":
@@ -191,6 +201,7 @@ def verify(file: Path, signer: str | None = None) -> Sealed:
         missing=tuple(missing(ordered)),
         plan_text=members.get(_PLAN + Path(told["plan"]).name),
         rates=tuple(told.get("rates", ())),
+        locks=tuple(sorted(name.removeprefix(_LOCKS) for name in members if name.startswith(_LOCKS))),
     )
 
 

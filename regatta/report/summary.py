@@ -69,6 +69,11 @@ class Summary:
             if one.below.single or one.above.workers in few or {one.above, one.below} & fastest
         )
 
+    @cached_property
+    def compared(self) -> frozenset[Configuration]:
+        """The configurations that are compared with others."""
+        return frozenset(side for one in self.ratios for side in (one.above, one.below))
+
     def cores_shared(self, configuration: Configuration) -> bool:
         """Whether ranks of a configuration had to share cores in some run."""
         group = self.case.group(configuration.framework, configuration.workers)
@@ -85,15 +90,15 @@ def summarise(cases: Sequence[Case], at_least: float = stats.AT_LEAST) -> tuple[
     samples = [(case, *place) for case in cases for place in _samples(case)]
     medians = stats.medians([seconds for _, _, _, seconds in samples])
     pairs = [(case, *place) for case in cases for place in _pairs(case)]
-    sides = [tuple(map(list, zip(*itertools.chain(*days), strict=True))) for *_, days in pairs]
-    ratios = stats.ratios([(base, other) for base, other in sides], at_least, [looks for *_, looks, _ in pairs])
+    sides = [([pair.base for pair in found], [pair.other for pair in found]) for *_, found in pairs]
+    ratios = stats.ratios(sides, at_least, [looks for *_, looks, _ in pairs])
     times: dict[int, list[Time]] = {}
     for (case, configuration, clock, _), found in zip(samples, medians, strict=True):
         times.setdefault(id(case), []).append(Time(configuration, clock, found))
     compared: dict[int, list[Ratio]] = {}
-    for (case, above, below, clock, shared, _, days), found in zip(pairs, ratios, strict=True):
-        over = trends.trend([b / a for a, b in itertools.chain(*days)])
-        judged = replace(found, shared=shared, days=stats.over_days(days) if days[1:] else None)
+    for (case, above, below, clock, shared, _, own), found in zip(pairs, ratios, strict=True):
+        over = trends.trend([pair.other / pair.base for pair in own])
+        judged = compare.over_levels(replace(found, shared=shared), own)
         compared.setdefault(id(case), []).append(Ratio(above, below, clock, judged, over))
     return tuple(Summary(case, tuple(times.get(id(case), ())), tuple(compared.get(id(case), ()))) for case in cases)
 
@@ -113,9 +118,7 @@ def _sides(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
     yield from itertools.combinations(others, 2)
 
 
-def _pairs(
-    case: Case,
-) -> Iterator[tuple[Configuration, Configuration, str, bool, int, list[list[tuple[float, float]]]]]:
+def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, bool, int, list[compare.Pair]]]:
     for workers, comparison in case.comparisons.items():
         if not comparison.comparable:
             continue
@@ -124,5 +127,5 @@ def _pairs(
                 continue
             shared, looks = compare.unlike(other.runs, one.runs), compare.looks(other.runs, one.runs)
             for clock in CLOCKS:
-                if days := compare.by_day((*other.runs, *other.beside), (*one.runs, *one.beside), clock):
-                    yield one.configuration, other.configuration, clock, shared, looks, days
+                if pairs := compare.pairs((*other.runs, *other.beside), (*one.runs, *one.beside), clock):
+                    yield one.configuration, other.configuration, clock, shared, looks, pairs

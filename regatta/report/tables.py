@@ -41,7 +41,10 @@ BESIDE = "(with other runs)"
 """Stands behind times that were taken while other runs were on the same nodes."""
 NO_ANSWER = "(no answer to compare)"
 """Stands behind the time of runs that have given none: nothing shows that they did the same as others."""
-_SCRIPTS_NOTE = "Medians, as above. A run that prints an answer (the event `result`) can be compared with others."
+_ALONE_NOTE = (
+    "Medians, with 95 % intervals. A run that prints an answer (the event `result`) can be compared with others "
+    "that do the same work with as many ranks. Failed: see Failures."
+)
 _RATIOS_NOTE = (
     "Each row reads as a sentence: below 1 the configuration on the left is faster, above 1 it is slower. Speed-up is "
     "the same ratio the other way round; efficiency is speed-up divided by ranks. A ratio is the geometric mean over "
@@ -51,15 +54,14 @@ _RATIOS_NOTE = (
     "process and with the fastest. At most one verdict in 20 is false. All together: whether it also holds if all "
     "verdicts of these runs are taken together (Holm's correction). Cores shared: there is no verdict, because the "
     "ranks of one side had to share cores (hosts that are containers of one machine, or more ranks than cores) "
-    "and those of the other had not. Over days: the ratio on any such day, with an interval from "
-    f"{stats.LEAST_PAIRS} days on. Fell or rose: there is a trend over the repeats (Mann and "
-    "Kendall's test, 5 %), as of a warm-up, until that repeat or to the end."
+    "and those of the other had not. Over days, over orders of hosts: the ratio on any such day, with any "
+    f"such order, with an interval from {stats.LEAST_PAIRS} of them on. Fell or rose: there is a trend over the "
+    "repeats (Mann and Kendall's test, 5 %), as of a warm-up, until that repeat or to the end."
 )
 _RATIO_COLUMNS = (
     *("case", "configuration", "time", "compared with", "timer"),
     *("speed-up", "efficiency", "verdict", "all together"),
 )
-_OVER_DAYS = "over days"
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,13 @@ def once(found: Iterable[Table]) -> list[Table]:
 
 
 def times(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """For each workload and timer: a row a case, a column a configuration; medians with intervals."""
+    """For each workload and timer: a row a case, a column a configuration; medians with intervals.
+
+    Workloads whose cases have one configuration each are left out: see `alone`.
+    """
     for workload, chosen in _by_workload(summaries).items():
+        if not any(s.case.differing or sum(bool(one.runs) for one in s.case.groups) > 1 for s in chosen):
+            continue
         configurations = sorted(
             {group.configuration for summary in chosen for group in summary.case.groups}, key=lambda c: c.order
         )
@@ -179,7 +186,9 @@ def ratios(summaries: Sequence[Summary], changed: Sequence[Change] = ()) -> Iter
     """
     together = _together(summaries, changed)
     for workload, chosen in _by_workload(summaries).items():
-        several = any(ratio.times.days for summary in chosen for ratio in summary.ratios)
+        levels = dict.fromkeys(
+            name for summary in chosen for one in summary.ratios for name, _ in texts.levels(one.times)
+        )
         rows = [
             (
                 row_title(summary.case, chosen),
@@ -191,7 +200,7 @@ def ratios(summaries: Sequence[Summary], changed: Sequence[Change] = ()) -> Iter
                 f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
                 _verdict(ratio),
                 together.get(id(ratio.times), "–"),
-                *([_days(ratio)] if several else []),
+                *(_over(ratio, level) for level in levels),
             )
             for summary in chosen
             for ratio in summary.told
@@ -200,7 +209,7 @@ def ratios(summaries: Sequence[Summary], changed: Sequence[Change] = ()) -> Iter
             yield Table(
                 f"{workload}-ratios",
                 f"{workload}: which is faster",
-                (*_RATIO_COLUMNS, *([_OVER_DAYS] if several else [])),
+                (*_RATIO_COLUMNS, *(f"over {level}" for level in levels)),
                 tuple(rows),
                 _RATIOS_NOTE,
                 grouped=True,
@@ -212,9 +221,9 @@ def _verdict(ratio: Ratio) -> str:
     return said if ratio.trend.steady or ratio.times.shared else f"{said}; {ratio.trend.words('the ratio')}"
 
 
-def _days(ratio: Ratio) -> str:
-    days = ratio.times.days
-    return f"{texts.times(days)}, {days.n} days" if days else "–"
+def _over(ratio: Ratio, level: str) -> str:
+    found = dict(texts.levels(ratio.times)).get(level)
+    return f"{texts.times(found)}, {found.n} {level}" if found else "–"
 
 
 def _together(summaries: Sequence[Summary], changed: Sequence[Change]) -> dict[int, str]:
@@ -390,27 +399,34 @@ def _cause(failure: Failure | None) -> str:
     return f"{where}: {failure.cause}" if where else failure.cause
 
 
-def scripts(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """One table of all runs of workloads that give no answer, such as people's own scripts: a row a configuration."""
-    answering = _by_workload(summaries)
+def alone(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """One table of the runs that are in no comparison, such as people's own scripts: a row a configuration."""
     rows = [
         (
             summary.case.workload,
             f"{summary.case.title} ({summary.case.cluster})",
             group.configuration.label,
-            *(_cell(summary, group.configuration, clock).removesuffix(NO_ANSWER).strip() for clock in CLOCKS),
+            *(texts.with_interval(summary.time(group.configuration, clock)) for clock in CLOCKS),
             str(len(group.runs)),
             str(len(group.others)),
             _number_beside(group),
-            NO_ANSWER.strip("()") if group.runs else "–",
+            _why_alone(summary, group),
         )
         for summary in summaries
-        if summary.case.workload not in answering
         for group in summary.case.groups
+        if group.runs and group.configuration not in summary.compared
     ]
     if rows:
-        columns = ("script", "case", "configuration", *LABELS.values(), "runs", "failed", "with other runs", "answer")
-        yield Table("scripts", "Runs without an answer", columns, tuple(rows), _SCRIPTS_NOTE)
+        columns = ("workload", "case", "configuration", *LABELS.values(), "runs", "failed", "with other runs", "why")
+        yield Table("not-compared", "Runs in no comparison", columns, tuple(rows), _ALONE_NOTE)
+
+
+def _why_alone(summary: Summary, group: Group) -> str:
+    if not group.answered:
+        return NO_ANSWER.strip("()")
+    if not summary.case.comparable(group.configuration):
+        return "answers differ"
+    return "only timed beside other runs" if group.crowded else "nothing to compare with"
 
 
 def _by_workload(summaries: Sequence[Summary]) -> Mapping[str, list[Summary]]:

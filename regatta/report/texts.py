@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 from regatta.records.stats import Interval, Ratio
 from regatta.terminal.meter import size_text
@@ -48,12 +49,19 @@ def times(found: Interval | None) -> str:
     return f"{found.value:.2f}{around}"
 
 
-def over_days(found: Ratio) -> str:
-    """How it is on several days, to stand behind the number of pairs: `; over 7 days 1.02 to 1.31`, or ` of 2 days`."""
-    days = found.days
-    if days is None:
-        return ""
-    return f" of {days.n} days" if days.low is None else f"; over {days.n} days {days.low:.2f} to {days.high:.2f}"
+def levels(found: Ratio) -> Iterator[tuple[str, Interval]]:
+    """The ratio on several days, and with several orders of the hosts, where it has them."""
+    if found.days:
+        yield "days", found.days
+    if found.hosts:
+        yield "orders of hosts", found.hosts
+
+
+def over_levels(found: Ratio) -> str:
+    """The same, to stand behind the number of pairs: `; over 7 days 1.02 to 1.31`, or ` of 2 days`."""
+    few = [f"{one.n} {name}" for name, one in levels(found) if one.low is None]
+    told = (f"; over {one.n} {name} {one.low:.2f} to {one.high:.2f}" for name, one in levels(found) if one.low)
+    return (f" of {' and '.join(few)}" if few else "") + "".join(told)
 
 
 def verdict(found: Ratio, which: str) -> str:

@@ -373,7 +373,10 @@ class LogLine:
 
 @dataclass(frozen=True)
 class Sealed:
-    """`regatta results-verify FILE --json`; `missing`, `rates` (of false verdicts) and `answers` are sentences."""
+    """`regatta results-verify FILE --json`; `missing`, `rates` (of false verdicts) and `answers` are sentences.
+
+    `locks`: of the nodes' environment, by name, where the code has none.
+    """
 
     set: str
     fingerprint: str
@@ -385,6 +388,7 @@ class Sealed:
     missing: list[str]
     rates: list[str]
     answers: list[str]
+    locks: list[str]
 
 
 @dataclass(frozen=True)
@@ -544,6 +548,7 @@ def sealed(found: "sealing.Sealed", answers: "Iterable[str]") -> Sealed:
         [*found.missing],
         [*found.rates],
         [*answers],
+        [*found.locks],
     )
 
 

@@ -168,6 +168,25 @@ def test_a_run_reads_its_graph_from_hdfs(cluster: Cluster, home: str, tmp_path: 
     assert "prepared graph from an earlier run" not in cluster.fab(*words, results=tmp_path).stdout
 
 
+def test_a_record_has_the_checksum_of_a_folder_in_hdfs(cluster: Cluster, home: str, tmp_path: Path) -> None:
+    """The same files stored again have the same one; one byte more, and data are other ones."""
+    folder, found = tmp_path / "sky", []
+    (folder / "south").mkdir(parents=True)
+    (folder / "one.csv").write_text("u,g,class\n" + "19.1,18.2,STAR\n20.4,19.9,GALAXY\n" * 20)
+    (folder / "south/notes.csv").write_text("nothing\n")
+    for more in ("", "", "\n"):
+        with (folder / "south/notes.csv").open("a") as notes:
+            notes.write(more)
+        cluster.fab("data-put", str(folder), f"{home}/sky", "--force")
+        words = ("--framework", "single", "--label", "class", "--epochs", "1")
+        cluster.fab("run", "stars", *words, "--data", f"hdfs://{home}/sky", results=tmp_path / "kept", check=False)
+        (newest, *_) = sorted((tmp_path / "kept").glob("*.json"), key=lambda path: -path.stat().st_mtime)
+        given = json.loads(newest.read_text())["identity"]["parameters"]
+        found.append((given["data_bytes"], given["data_checksum"]))
+    assert found[0] == found[1] and found[2][0] == found[0][0] + 1 and found[2][1] != found[0][1]
+    assert found[0][1].startswith("SHA-256 of 2 checksums:")
+
+
 def test_bad_input_is_one_message(cluster: Cluster, home: str, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.write_text("1 2\n")
@@ -185,6 +204,7 @@ def test_bad_input_is_one_message(cluster: Cluster, home: str, tmp_path: Path) -
         ("data-gen", "cats"): "no generator",
         ("run-ppr", "--graph", f"hdfs://{home}/gone"): "no such file",
         ("run-ppr", "--graph", f"hdfs://{home}"): "is a folder",
+        ("run", "stars", "--data", f"hdfs://{home}/gone"): "no such file",
         ("run-ppr", "--graph", "hdfs:///x", "--inventory", "inventory/local"): "inventory/local has no HDFS",
         ("hdfs-status", "--inventory", "inventory/local"): "inventory/local has no HDFS",
     }

@@ -161,6 +161,30 @@ def test_runs_of_several_days_have_an_interval_over_days_beside(days: int, said_
     assert days == 1 or table.rows[0][-1].endswith(f", {days} days")
 
 
+@pytest.mark.parametrize(
+    ("orders", "said_of"),
+    [(1, ""), (2, " of 2 orders of hosts"), (6, "; over 6 orders of hosts 1.25 to 1.25"), (12, "")],
+)
+def test_shuffled_hosts_have_an_interval_over_their_orders_beside(orders: int, said_of: str) -> None:
+    """Where each pair has an order of its own, the interval of the pairs is one over orders already."""
+
+    def of(record: Record, times: float, *, shuffled: bool) -> list[Record]:
+        made = []
+        for at, run in enumerate(runs(record, times, STEPS * 2)):
+            nodes = tuple(structs.replace(node, name=f"{node.name}-{at % orders}") for node in run.cluster.nodes)
+            cluster = structs.replace(run.cluster, nodes=nodes)
+            made.append(structs.replace(run, cluster=cluster, series=Series("one", at + 1, 12, shuffled=shuffled)))
+        return made
+
+    found = [*of(TORCH, 1.0, shuffled=True), *of(RAY, 1.25, shuffled=True)]
+    assert said(found).sentences == (f"Ray took 1.25 times as long as torch (1.25 to 1.25, 12 pairs{said_of}).",)
+    (table,) = tables.ratios(summarise(cases(found)))
+    assert (table.columns[-1] == "over orders of hosts") == bool(said_of)
+    assert not said_of or table.rows[0][-1].endswith(f", {orders} orders of hosts")
+    chosen = said([*of(TORCH, 1.0, shuffled=False), *of(RAY, 1.25, shuffled=False)])
+    assert chosen.sentences[0].endswith("(1.25 to 1.25, 12 pairs)."), "only an order that was asked for"
+
+
 def test_a_duet_is_named() -> None:
     duet = [
         structs.replace(

@@ -158,7 +158,7 @@ def script(name: str, run_id: str) -> Record:
 def test_runs_without_an_answer_show_their_time_in_one_table() -> None:
     own = [script("mine", "a"), script("mine", "b"), script("hers", "c")]
     found = summarise(cases([*own, *kept.records()]))
-    (table,) = tables.scripts(found)
+    (table,) = tables.alone(found)
     assert sorted(row[0] for row in table.rows) == ["hers", "mine"]
     mine = next(row for row in table.rows if row[0] == "mine")
     assert texts.seconds(own[0].phases.total) in mine[3] and mine[5] == "2"
@@ -166,6 +166,22 @@ def test_runs_without_an_answer_show_their_time_in_one_table() -> None:
     every = [*tables.times(found), *tables.ratios(found), *tables.phases(found), *tables.use(found)]
     assert not any("differ" in cell for one in every for row in one.rows for cell in row)
     assert {one.name.partition("-")[0] for one in every} == {"digits", "stars"}
+
+
+def test_runs_in_no_comparison_stand_in_that_table_with_the_reason() -> None:
+    single, torch, ray = (kept.one("stars", name) for name in ("single", "torch", "ray"))
+    lone = kept.one("digits", "torch")
+    found = summarise(cases([single, torch, structs.replace(ray, answer=None), lone]))
+    assert {row[0]: row[-1] for row in next(tables.alone(found)).rows} == {
+        "digits": "nothing to compare with",
+        "stars": "no answer to compare",
+    }
+    assert {one.name.partition("-")[0] for one in tables.times(found)} == {"stars"}, "digits has no other time"
+    assert torch.answer is not None
+    wrong = structs.replace(torch, answer=dict(torch.answer) | {"accuracy": 0.1})
+    (table,) = tables.alone(summarise(cases([single, wrong])))
+    assert {row[-1] for row in table.rows} == {"answers differ"}
+    assert not [*tables.alone(summarise(cases([single, torch, ray])))]
 
 
 def test_only_answers_that_were_given_can_differ() -> None:

@@ -112,6 +112,9 @@ def test_all_of_it_is_there_and_the_code_is_what_ran(project: tree.Tree, key: Pa
     assert found.fingerprint.startswith("SHA256:") and found.missing == ()
     assert {run.run_id for run in found.records} == {run.run_id for run in [*runs(project.release), failed]}
     lines = list(found.lines())
+    assert {"node.lock", "torch-cpu.lock"} <= {*found.locks} and ", ".join(found.locks) in lines[3]
+    with zipfile.ZipFile(file) as archive:
+        assert archive.read("locks/node.lock") == (paths.PROJECT / "requirements/node.lock").read_bytes()
     assert "7 runs (1 failed, 6 succeeded)" in lines[0] and lines[2] == f"signed by {found.fingerprint}"
     sealed.unpack(found, tmp_path / "code")
     assert tree.read(tmp_path / "code").release == project.release
@@ -147,6 +150,7 @@ def test_a_set_of_a_plan_of_regatta_takes_its_code(
     assert "6 runs (6 succeeded)" in capsys.readouterr().out
     found = sealed.verify(Path("set.zip"))
     assert (found.plan, found.plan_text) == ("smoke", None) and "regatta/cli.py" in found.code
+    assert not found.locks and "requirements/node.lock" in found.code
 
 
 def test_within_a_checkout_the_sealed_code_runs_and_not_the_checkout(

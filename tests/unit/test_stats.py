@@ -190,7 +190,7 @@ def test_intervals_over_days_hold_what_is_true_on_any_day(kind: str, least: floa
     of_day = dice.normal(0, apart, (times, days))
     of_day += (dice.random((times, days)) < 0.1 * (kind == "one is far off")) * dice.normal(0, 0.3, (times, days))
     pairs = truth * np.exp(of_day[..., None] + dice.normal(0, 0.05, (times, days, 4)))
-    found = [stats.over_days([[(1.0, ratio) for ratio in day] for day in one.tolist()]) for one in pairs]
+    found = [stats.over_groups([[(1.0, ratio) for ratio in day] for day in one.tolist()]) for one in pairs]
     held = sum(one.low is not None and one.high is not None and one.low <= truth <= one.high for one in found)
     assert held / times >= least
     if kind == "apart" and days == 6:
@@ -200,9 +200,9 @@ def test_intervals_over_days_hold_what_is_true_on_any_day(kind: str, least: floa
 
 
 def test_few_days_have_no_interval_and_each_counts_once() -> None:
-    found = stats.over_days([[(1.0, 2.0)] * 9, [(1.0, 8.0)]])
+    found = stats.over_groups([[(1.0, 2.0)] * 9, [(1.0, 8.0)]])
     assert (found.value, found.n, found.low) == (pytest.approx(4.0), 2, None)
-    same = stats.over_days([[(2.0, 3.0)]] * 6)
+    same = stats.over_groups([[(2.0, 3.0)]] * 6)
     assert (same.low, same.high) == (pytest.approx(1.5), pytest.approx(1.5))
     turned = Ratio(2.0, 12, 1.6, 2.5, days=Interval(2.0, 6, 1.25, 4.0)).inverse
     assert turned.days == Interval(0.5, 6, 0.25, 0.8)

@@ -18,13 +18,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from workloads.common.events import BadInput
 from workloads.common.storage import frames, places, swap, webhdfs
 from workloads.common.storage.errors import StorageError, is_folder, translate
-from workloads.common.storage.hdfs import Hdfs, connect
+from workloads.common.storage.hdfs import Hdfs, Info, connect
 
 INCOMING = "/.regatta/incoming"
 LITTER_SECONDS = 600.0
@@ -32,6 +34,7 @@ TOUCH_SECONDS = 60.0
 STALL_SECONDS = 25.0
 WAITING_CHUNKS = 16
 BLOCK_BYTES = 1 << 20
+MOST_FILES = 1000
 
 
 class Service:
@@ -62,10 +65,26 @@ class Service:
         shown = [info for info in found if info.path != "/.regatta" and not info.path.startswith("/.regatta/")]
         return {"folder": self.hdfs.info(path).folder, "entries": [vars(info) for info in shown]}
 
-    def identify(self, path: str) -> dict[str, Any]:
-        """Length and checksum of a file."""
-        length = self.hdfs.open(path).length
-        return {"length": length, "checksum": webhdfs.checksum(self.place) if length else ""}
+    def identify(self, path: str, folders: bool = False) -> dict[str, Any]:
+        """Length and checksum of a file, or of all files in a folder where that may be given.
+
+        The checksum is empty where there is nothing, or more than MOST_FILES files, each of which has to be asked for.
+        """
+        if not (folders and self.hdfs.info(path).folder):
+            length = self.hdfs.open(path).length
+            return {"length": length, "checksum": webhdfs.checksum(self.place) if length else ""}
+        files = [one for one in self.hdfs.listing(path, recursive=True) if not one.folder]
+        length = sum(one.length for one in files)
+        if not length or len(files) > MOST_FILES:
+            return {"length": length, "checksum": ""}
+
+        def told(one: Info) -> str:
+            found = webhdfs.checksum(replace(self.place, path=one.path, url=self.hdfs.url(one.path)))
+            return f"{posixpath.relpath(one.path, path)}\0{found if one.length else ''}\n"
+
+        with ThreadPoolExecutor(8) as pool:
+            digest = hashlib.sha256("".join(pool.map(told, files)).encode())
+        return {"length": length, "checksum": f"SHA-256 of {len(files)} checksums:{digest.hexdigest()}"}
 
     def remove(self, path: str, recursive: bool = False, look: bool = False) -> dict[str, Any]:
         """Remove a file or a folder with all in it; `look`: only say what would go."""

@@ -14,10 +14,12 @@ from regatta_protocol.operations.releases import Abandon
 COMMIT_SECONDS = 900.0
 
 
-def bring(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterable[Node], label: str) -> list[str]:
+def bring(
+    remote: Remote, wanted: Resolution, key: str, archive: Archive, lacking: Iterable[Node], label: str
+) -> list[str]:
     """Put a layer on the nodes that lack it; gives their names. NodesError names each node's cause.
 
-    `label`: for whom it is, kept next to it.
+    `key`: its name there. `label`: for whom it is, kept next to it.
     """
     lacking = list(lacking)
     about = AboutLayer(
@@ -32,12 +34,12 @@ def bring(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterabl
     _done, failed = routes.spread(
         remote,
         lacking,
-        lambda node: _send(remote, wanted.key, archive, node, None, about),
-        lambda node, relay: _send(remote, wanted.key, archive, node, relay, about),
+        lambda node: _send(remote, key, archive, node, None, about),
+        lambda node, relay: _send(remote, key, archive, node, relay, about),
         tree=archive.path.stat().st_size > routes.LARGE_BYTES,
     )
     if failed:
-        raise NodesError(f"putting layer {wanted.key} on the nodes", failed)
+        raise NodesError(f"putting layer {key} on the nodes", failed)
     return [node.name for node in lacking]
 
 

@@ -107,14 +107,23 @@ class Layers:
 
         if not remembered:
             self._announce(found, asked.wanted)
-        if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == found.key):
-            nodes = [self._remote.cluster.node(name) for name in answers]
-            answers = self._remote.everywhere(nodes, Inspect(layer=WantedLayer(found.key, asked.label)))
-        lacking = [name for name, said in bases.states(answers).items() if not said.there]
+        key = found.key
+        if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == key):
+            answers = self._looked(key, asked, answers)
+        states = bases.states(answers)
+        if (own := next(iter(states.values())).own) and not all(said.there for said in states.values()):
+            key += own
+            states = bases.states(self._looked(key, asked, answers))
+        lacking = [name for name, said in states.items() if not said.there]
         if lacking:
-            self._bring(found, lacking, asked, remembered)
+            self._bring(found, key, lacking, asked, remembered)
         self._announce(found, asked.wanted)
-        return Layer(found.key, found.versions)
+        return Layer(key, found.versions)
+
+    def _looked(self, key: str, asked: "LayerRequest", answers: Mapping[str, Inspected]) -> Mapping[str, Inspected]:
+        """The answers of the same nodes about a layer."""
+        nodes = [self._remote.cluster.node(name) for name in answers]
+        return self._remote.everywhere(nodes, Inspect(layer=WantedLayer(key, asked.label)))
 
     def _announce(self, found: "Resolution", wanted: Wanted) -> None:
         """Once: what is brought, from where, and what is left out."""
@@ -128,7 +137,9 @@ class Layers:
             self._said.add(line)
             self._say(line)
 
-    def _bring(self, found: "Resolution", lacking: list[str], asked: "LayerRequest", remembered: bool) -> None:
+    def _bring(
+        self, found: "Resolution", key: str, lacking: list[str], asked: "LayerRequest", remembered: bool
+    ) -> None:
         from regatta.environment import build, compiler, distribution
 
         nodes = [self._remote.cluster.node(name) for name in lacking]
@@ -139,10 +150,8 @@ class Layers:
                 raise _Gone from error
             raise
         self._announce(found, asked.wanted)
-        self._say(
-            f"environment: putting layer {found.key} ({archive.bytes / 1e6:.1f} MB unpacked) on {len(nodes)} node(s)"
-        )
-        distribution.bring(self._remote, found, archive, nodes, asked.label)
+        self._say(f"environment: putting layer {key} ({archive.bytes / 1e6:.1f} MB unpacked) on {len(nodes)} node(s)")
+        distribution.bring(self._remote, found, key, archive, nodes, asked.label)
 
 
 @dataclass(frozen=True)

@@ -115,11 +115,11 @@ def spread(
     """Bring something to all `nodes`: `give(node)` from here, `pass_on(node, relay)` once the node's relay has it.
 
     A relay that is not among the nodes has it already. Files that a relay cannot pass on are given from here, the long
-    way, and `told` reports it. With `tree` nodes without a relay may get it from each other (`sources`). Returns what
-    `Remote.gather` does.
+    way, and `told` reports it. With `tree` nodes without a relay may get it from each other (`sources`), but not for a
+    member, for whom nodes fetch nothing. Returns what `Remote.gather` does.
     """
     left = list(nodes)
-    from_whom = sources(remote.cluster, left, tree=tree)
+    from_whom = sources(remote.cluster, left, tree=tree and not any(node.member for node in left))
     done: dict[str, Any] = {}
     failed: dict[str, Exception] = {}
 

@@ -1,22 +1,28 @@
 """Layers on a node: packages of a project that the environment lacks, `layers/<key>/`, root's own and read-only.
 
 Next to each is `.<key>.json`: what it is, for whom; the time of that file says when a run last asked for it.
+Keys of those that a member has brought end with the member's number, so that none takes the place of another's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import json
 import os
 import platform
+import pwd
+import re
 import secrets
 import shutil
 import subprocess
+import tarfile
 import time
+import zlib
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
-from regatta.node import disk, facts, manifest, relay, releases, rights, rundirs
+from regatta.node import disk, facts, manifest, relay, releases, rights, rundirs, staging
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.layers import (
@@ -37,6 +43,7 @@ KEEP = 5
 GRACE_SECONDS = 900
 MOST_LABELS = 8
 COMPILE_SECONDS = 500
+_OWN = re.compile(r"-u\d+\Z")
 _LOOK = """
 import importlib.metadata as m, json
 found = {}
@@ -56,7 +63,12 @@ def folder(place: Place, key: str) -> str:
 
 def check(place: Place, key: str | None, label: str = "") -> LayerState:
     """This node's environment, and whether it has the layer; a layer asked for is marked so."""
-    return LayerState(_base(place)[0], there=bool(key) and _ask(place, str(key), label))
+    return LayerState(_base(place)[0], there=bool(key) and _ask(place, str(key), label), own=own(place))
+
+
+def own(place: Place) -> str:
+    """What the keys of a member's own layers end with; nothing where who asks has sudo."""
+    return f"-u{pwd.getpwnam(place['member']).pw_uid}" if place.get("member") else ""
 
 
 def have(place: Place, key: str) -> bool:
@@ -95,6 +107,8 @@ def begin(place: Place, key: str, size: int) -> Incoming:
     free = shutil.disk_usage(top).free
     if free < size + (64 << 20):
         raise Problem(f"{top} has {free >> 20} MiB free, and the layer needs {(size >> 20) + 64} MiB: free some there")
+    if place.get("member"):
+        return Incoming(staging.make(place))
     incoming = os.path.join(top, f".incoming-{key}-{secrets.token_hex(4)}")
     os.mkdir(incoming, 0o755)
     return Incoming(incoming)
@@ -102,12 +116,16 @@ def begin(place: Place, key: str, size: int) -> Incoming:
 
 def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, about: AboutLayer) -> Proven:
     """Prove the archive that arrived in `incoming`, unpack it, and let it be the layer."""
+    incoming = staging.taken(place, incoming, releases.own(place, "layers"))
     packed = os.path.join(incoming, os.path.basename(archive))
     if manifest.file_hash(packed) != sha256:
         shutil.rmtree(incoming, ignore_errors=True)
         return Proven(ok=False)
     tree = os.path.join(incoming, "layer")
     os.mkdir(tree, 0o755)
+    if place.get("member"):
+        _unpack_of_member(incoming, packed, tree)
+        return _settle(place, key, incoming, tree, about)
     command = ["tar", "--extract", "--gzip", "--no-same-owner", "--file", packed, "--directory", tree]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
@@ -117,6 +135,19 @@ def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, abo
             raise Problem(f"no space left for the layer below {place['root']}: free some, as by 'regatta runs-gc'")
         raise Problem(f"unpacking the layer failed: start the run again ({done.stderr.strip()[:200]})")
     return _settle(place, key, incoming, tree, about)
+
+
+def _unpack_of_member(incoming: str, packed: str, tree: str) -> None:
+    """Only files, links and folders, without rights that root's tar would give them."""
+    try:
+        with gzip.open(packed) as stream:
+            staging.unpack(stream, tree)  # type: ignore[arg-type]
+    except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
+        shutil.rmtree(incoming, ignore_errors=True)
+        raise Problem(f"unpacking the layer failed: start the run again ({error})") from None
+    except BaseException:
+        shutil.rmtree(incoming, ignore_errors=True)
+        raise
 
 
 def fetch(place: Place, key: str, incoming: str, host: str, root: str, about: AboutLayer) -> Proven:
@@ -137,7 +168,7 @@ def _settle(place: Place, key: str, incoming: str, tree: str, about: AboutLayer)
     if manifest.release_id(releases.listed(tree)) != about.tree:
         shutil.rmtree(incoming, ignore_errors=True)
         return Proven(ok=False)
-    if not about.compiled:
+    if not about.compiled and not place.get("member"):  # root would write where a link of the tree leads
         _compile(place, tree)
     releases.protect(tree)
     disk.settle_all(tree)
@@ -185,8 +216,11 @@ def look(place: Place) -> LayersThere:
 
 
 def prune(place: Place, keep: str) -> List[str]:
-    """Remove layers: all but those that were used last, the given one, those of runs in progress and just asked for."""
-    used = {key: os.path.getmtime(_memory(place, key)) for key in _keys(place)}
+    """Remove layers of who has brought `keep`: all but those that were used last, the given one, those of runs in
+    progress and just asked for.
+    """
+    whose = _OWN.findall(keep)
+    used = {key: os.path.getmtime(_memory(place, key)) for key in _keys(place) if _OWN.findall(key) == whose}
     needed = {keep, *sorted(used, key=lambda key: -used[key])[:KEEP]}
     needed |= {key for key in used if time.time() - used[key] < GRACE_SECONDS}
     removable = [key for key in used if key not in needed]

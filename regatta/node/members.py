@@ -11,11 +11,24 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NamedTuple, Sequence
 
-from regatta.node import cgroup, frameworks, manifest, notes, outputs, queue, rights, rundirs, staging, supervisor
+from regatta.node import (
+    cgroup,
+    frameworks,
+    layers,
+    manifest,
+    notes,
+    outputs,
+    queue,
+    rights,
+    rundirs,
+    staging,
+    supervisor,
+)
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.hosts import AskMember, Definition, Member
 from regatta_protocol.operations.launch import Inspect, Inspected
+from regatta_protocol.operations.layers import BeginLayer, CommitLayer
 from regatta_protocol.operations.outputs import AskLeft, AskSizes, AskSums, Sending
 from regatta_protocol.operations.queue import HoldNodes, Notify, SubmitRun, Withdraw
 from regatta_protocol.operations.releases import Abandon, BeginRelease, CommitRelease
@@ -32,6 +45,7 @@ if TYPE_CHECKING:
 
 PORTS = (1024, 65535)
 MOST_PORTS, MOST_NODES, MOST_FILES, MOST_URLS = 64, 4096, 4096, 16
+MOST_PACKAGES, MOST_LETTERS = 4096, 256
 MOST_LOG_BYTES = 256_000_000
 MOST_SECONDS = 10 * 366 * 86400.0
 MOST_NICE = 10_000
@@ -116,7 +130,7 @@ def _inspect(place: Place, asked: Inspect) -> Inspect:
         _must(bool(_SHA256.match(one.sha256)) and _file_name(one.name), f"the input file {one.name!r}")
     key = asked.layer.key if asked.layer else None
     _must(key is None or bool(_WORD.match(key)), f"the layer {key!r}")
-    _must(asked.layer is None or len(asked.layer.label) < 256, "so long a label of a layer")
+    _must(asked.layer is None or len(asked.layer.label) < MOST_LETTERS, "so long a label of a layer")
     ports = asked.ports
     _must(not ports or (len(ports) == 2 and PORTS[0] <= ports[0] <= ports[1] <= PORTS[1]), f"the ports {ports}")
     _must(0 < asked.free <= MOST_PORTS, f"{asked.free} ports")
@@ -168,6 +182,30 @@ def _abandon(place: Place, asked: Abandon) -> Abandon:
 
 def _commit_file(place: Place, asked: CommitFile) -> CommitFile:
     _must(bool(_SHA256.match(asked.sha256)) and _file_name(asked.name), f"the input file {asked.name!r}")
+    staging.checked(place, asked.incoming)
+    return asked
+
+
+def _begin_layer(place: Place, asked: BeginLayer) -> BeginLayer:
+    if asked.key.startswith("build-"):
+        raise Problem(f"{_WITHOUT_SUDO}{REFUSED['layer.build']}. Nothing was changed")
+    _own_key(place, asked.key)
+    return asked
+
+
+def _own_key(place: Place, key: str) -> None:
+    """A layer comes under a key of the member's own, which no other person's run asks for."""
+    _must(bool(_WORD.match(key)) and key.endswith(layers.own(place)), f"the layer {key!r}")
+
+
+def _commit_layer(place: Place, asked: CommitLayer) -> CommitLayer:
+    about = asked.about
+    for told in (about.packages, about.instead):
+        words = [*told, *told.values()]
+        _must(len(told) <= MOST_PACKAGES and all(len(word) < MOST_LETTERS for word in words), "so much about a layer")
+    _must(len(about.label) < MOST_LETTERS and about.bytes >= 0, "so long a label of a layer")
+    _must(bool(_SHA256.match(asked.sha256)) and _file_name(asked.archive), f"the archive {asked.archive!r}")
+    _own_key(place, asked.key)
     staging.checked(place, asked.incoming)
     return asked
 
@@ -379,6 +417,8 @@ RULES: Dict[str, Rule] = {
     "release.abandon": Rule(_abandon),
     "framework.call": Rule(_call, _called),
     "layer.base": Rule(),
+    "layer.begin": Rule(_begin_layer),
+    "layer.commit": Rule(_commit_layer),
     "data.begin": Rule(),
     "data.commit": Rule(_commit_file),
     "run.start": Rule(_start),
@@ -400,8 +440,9 @@ RULES: Dict[str, Rule] = {
     "queue.withdraw": Rule(_withdraw),
 }
 REFUSED = {
-    "layer.begin": "packages that the nodes' environment lacks have to be brought once by who has sudo: ask them to "
-    "start this run",
+    "layer.build": "a package without a wheel for these hosts is built by who has sudo: name a version that has one, "
+    "or ask them to start this run once",
+    "layer.fetch": "hosts that are reached over a relay take runs only from who has sudo",
     "debian.install": "Debian packages are installed by who has sudo: ask them to start this run once",
     "release.fetch": "hosts that are reached over a relay take runs only from who has sudo",
     "data.fetch": "hosts that are reached over a relay take runs only from who has sudo",

@@ -14,10 +14,14 @@ class WantedLayer(Value):
 
 
 class LayerState(Value):
-    """The id of a node's environment, and whether it has the layer."""
+    """The id of a node's environment, and whether it has the layer.
+
+    `own`: what the keys of layers that who asks may bring end with; nothing for who has sudo.
+    """
 
     base: str
     there: bool
+    own: str = ""
 
 
 class InstalledPackage(Value):

@@ -262,6 +262,31 @@ def test_a_members_run_needs_no_controller(people: tuple[Person, Person]) -> Non
     assert "a member may not have --notify but to http:// and https://" in said
 
 
+NEEDS = """\
+import importlib.metadata
+print("has", importlib.metadata.version("humanize"), flush=True)
+"""
+
+
+def test_members_bring_packages_of_their_own(people: tuple[Person, Person]) -> None:
+    """Each has a copy, until who has sudo brings one for all."""
+    ann, bob = people
+    words = ("torchrun", "--workers", "2", "--with", "humanize==4.9.0")
+    for person in (ann, bob):
+        (person.home / "needs.py").write_text(NEEDS)
+        first = types(person, *words, "needs.py")
+        assert "on 2 node(s)" in first and first.count("has 4.9.0") == 2
+        again = types(person, *words, "needs.py")
+        assert "putting layer" not in again and again.count("has 4.9.0") == 2
+    assert "queued" in types(ann, *words, "--detach", "--name", "packed", "needs.py")
+    assert ended(ann, "packed") == "succeeded" and "has 4.9.0" in types(ann, "logs", "packed")
+    assert "on 2 node(s)" in Cluster(ann.lab).regatta(ann.home, *words, "needs.py").stdout
+    assert "has 4.9.0" in types(ann, *words, "needs.py")
+    names = ann.lab.ssh(ann.lab.nodes[0], "sudo ls /opt/regatta/layers").stdout.split()
+    numbers = [re.sub(r"^[0-9a-f]+", "", name) for name in names if re.fullmatch(r"[0-9a-f]+(-u\d+)?", name)]
+    assert len({*numbers}) == 3 and numbers.count("") >= 1
+
+
 ON_RAY = """\
 import os, sys, time
 import ray

@@ -1,12 +1,15 @@
 """The gate of members, as a process that gets requests as from a member's shell; it needs root, as sudo gives it."""
 
 import contextlib
+import hashlib
+import io
 import json
 import os
 import pwd
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +22,7 @@ from hostile import needs_root
 from regatta import paths
 from regatta.frameworks import plan, registry
 from regatta.hosts import sources, sudo
-from regatta.node import main, manifest, members, staging
+from regatta.node import layers, main, manifest, members, staging
 from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
 from regatta_protocol.place import Place
@@ -472,6 +475,85 @@ def test_a_release_is_roots_copy_under_the_name_of_its_content(ask: Ask, folder:
     assert said["release"]["state"] == "missing" and said["begun"]["incoming"].startswith(f"{folder}/root/members/")
 
 
+OWN_LAYER = f"0123abcd-u{pwd.getpwnam(MEMBER).pw_uid}"
+
+
+def packed(top: Path, *more: tarfile.TarInfo, compiled: bool = True) -> dict[str, Any]:
+    """A layer's archive in a member's folder, with these entries beside a module; what is asked to bring it."""
+    entries = [("plum/__init__.py", b"x = 1\n", 0o4755), ("plum/data", b"y", 0o644)]
+    with tarfile.open(top / "layer.tar.gz", "w:gz") as archive:
+        for name, content, mode in entries:
+            one = tarfile.TarInfo(name)
+            one.size, one.mode = len(content), mode
+            archive.addfile(one, io.BytesIO(content))
+        for one in more:
+            archive.addfile(one)
+    listed = [[name, "x" if mode & 0o111 else "f", hashlib.sha256(said).hexdigest()] for name, said, mode in entries]
+    listed += [[one.name, "l", one.linkname] for one in more if one.issym()]
+    about = {"bytes": 8, "packages": {"plum": "1.0"}, "instead": {}, "label": "mine", "compiled": compiled}
+    digest = manifest.file_hash(top / "layer.tar.gz")
+    tree = {"tree": manifest.release_id(listed)}
+    return {"key": OWN_LAYER, "archive": "layer.tar.gz", "sha256": digest, "about": about | tree}
+
+
+def brought(ask: Ask, *more: tarfile.TarInfo, **other: Any) -> dict[str, Any]:
+    """What the gate says of a layer that the member brings; `other`: what is asked instead of the usual."""
+    asked: dict[str, Any] = {}
+    compiled = other.pop("compiled", True)
+    made = sent(
+        ask,
+        "layer.begin",
+        {"key": OWN_LAYER, "size": 10},
+        lambda top: asked.update(packed(top, *more, compiled=compiled)),
+    )
+    return ask("layer.commit", {**asked, "incoming": made, **other})
+
+
+@needs_root
+def test_a_layer_of_a_member_is_roots_copy_under_a_key_of_the_members_own(ask: Ask, folder: Path) -> None:
+    there = folder / "root/layers"
+    assert ask("inspect", {"facts_wanted": False, "layer": {"key": "0123abcd"}})["done"]["layer"]["own"] in OWN_LAYER
+    for key in ("0123abcd", "0123abcd-u1", "../x", OWN_LAYER.removeprefix("0123abcd"), f"{OWN_LAYER}0"):
+        assert "a member may not have the layer" in ask("layer.begin", {"key": key, "size": 1})["error"]
+        assert "a member may not have the layer" in brought(ask, key=key)["error"]
+    assert "is built by who has sudo" in ask("layer.begin", {"key": f"build-{OWN_LAYER}", "size": 1})["error"]
+    assert not brought(ask, sha256="0" * 64)["done"]["ok"] and not (there / OWN_LAYER).exists()
+    assert brought(ask)["done"] == {"ok": True, "pruned": []}
+    module = there / OWN_LAYER / "plum/__init__.py"
+    assert (module.owner(), module.stat().st_mode & 0o7777) == ("root", 0o555)
+    assert ask("inspect", {"facts_wanted": False, "layer": {"key": OWN_LAYER}})["done"]["layer"]["there"]
+    assert not [*there.glob(".incoming*")]
+
+
+@needs_root
+@pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_a_layer_has_only_files_links_and_folders(ask: Ask, folder: Path, kind: bytes) -> None:
+    one = tarfile.TarInfo("plum/more")
+    one.type, one.linkname = kind, "plum/data"
+    assert "is no file, link or folder" in brought(ask, one)["error"]
+    assert not [*folder.glob("root/layers/.incoming*")]
+
+
+@needs_root
+def test_root_writes_no_byte_code_where_a_link_of_a_layer_leads(ask: Ask, folder: Path, tmp_path: Path) -> None:
+    link = tarfile.TarInfo("plum/__pycache__")
+    link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+    assert brought(ask, link, compiled=False, key=OWN_LAYER.replace("0123", "0124"))["done"]["ok"]
+    assert not [*tmp_path.iterdir()]
+
+
+@needs_root
+def test_layers_of_a_member_take_the_place_of_no_others(ask: Ask, folder: Path) -> None:
+    top = folder / "root/layers"
+    for number in range(layers.KEEP + 3):
+        for key in (f"a{number}", f"b{number}-u1", OWN_LAYER.replace("0123abcd", f"c{number}")):
+            (top / key).mkdir(parents=True)
+            (top / f".{key}.json").write_text('{"for": []}')
+            os.utime(top / f".{key}.json", (number, number))
+    (pruned,) = [brought(ask, key=OWN_LAYER.replace("0123", "0125"))["done"]["pruned"]]
+    assert len(pruned) >= 3 and all(key.startswith("c") for key in pruned)
+
+
 @needs_root
 def test_what_a_link_in_the_members_folder_leads_to_is_not_read_by_root(ask: Ask, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
@@ -491,9 +573,6 @@ def test_what_a_link_in_the_members_folder_leads_to_is_not_read_by_root(ask: Ask
 
 @needs_root
 def test_a_tar_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
-    import io
-    import tarfile
-
     from regatta.node.problem import Problem
 
     def archive(*entries: tuple[str, bytes, str]) -> io.BytesIO:

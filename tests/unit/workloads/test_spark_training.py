@@ -157,7 +157,7 @@ def test_two_jobs_a_step_make_the_same_weights(words: tuple[str, ...], spark: di
 
 @pytest.mark.whole
 def test_ranks_train_asynchronously(spark: dict[str, str], tmp_path: Path) -> None:
-    words = (*SHARED, "--data=handwritten", "--learning-rate=0.05", "--parallel=async")
+    words = (*SHARED, "--epochs=3", "--data=handwritten", "--learning-rate=0.05", "--parallel=async")
     run = under(spark, tmp_path, *words, "--framework=spark")
     assert run.status == 0, run.out + run.err
     assert run.answer["accuracy"] > 0.5 and 0 < run.answer["staleness"]["most"] <= 9

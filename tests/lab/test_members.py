@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,21 @@ def test_members_bring_packages_of_their_own(people: tuple[Person, Person]) -> N
     names = ann.lab.ssh(ann.lab.nodes[0], "sudo ls /opt/regatta/layers").stdout.split()
     numbers = [re.sub(r"^[0-9a-f]+", "", name) for name in names if re.fullmatch(r"[0-9a-f]+(-u\d+)?", name)]
     assert len({*numbers}) == 3 and numbers.count("") >= 1
+
+
+def test_a_member_has_a_notebook(people: tuple[Person, Person]) -> None:
+    """Its pages, and a kernel of it; `tests/lab/test_notebook.py` tries the same in a browser."""
+    ann, _ = people
+    notebook = ann.begins("notebook", "--inventory", ann.lab.name, "--name", "lab")
+    try:
+        (url,) = re.findall(r"JupyterLab: (\S+/lab\?token=\S+)", read_until(notebook, "JupyterLab: "))
+        assert b"JupyterLab" in urllib.request.urlopen(url, timeout=30).read()
+        kernel = urllib.request.Request(url.replace("/lab?", "/api/kernels?"), data=b"{}", method="POST")
+        assert json.load(urllib.request.urlopen(kernel, timeout=60))["name"] == "python3"
+    finally:
+        os.killpg(notebook.pid, signal.SIGINT)
+        notebook.wait(60)
+    assert Cluster(ann.lab).nothing_runs("lab") and states(ann)["lab"] == "cancelled"
 
 
 ON_RAY = """\

@@ -14,7 +14,8 @@ Made by `make docs` from `regatta/effort/`, which counts the sources, the cards 
 those, not this page.
 
 `regatta effort` shows these figures for each workload, with the packages of the environment, their size, and the
-seconds of the first run that has a record; `--json` prints them for programs. The report has the same table for its
+seconds of the first run that has a record, alone and from bare hosts: with the last provisioning of bare hosts on that
+cluster, as this machine remembers it. `--json` prints them for programs. The report has the same table for its
 workloads and frameworks.
 
 - *Lines*: code of Regatta that a workload has under the framework and not in a plain loop. It is the framework's module
@@ -34,7 +35,7 @@ count. Code that the plain loop has as well counts for no framework: the exchang
 the one training that all have. A framework's module counts whole, though a workload may use a part of it: that of Ray
 spreads items, starts actors and trains.
 
-Provisioning keeps no record of its time; [Provisioning](../results/provisioning.md) has measured figures.
+[Provisioning](../results/provisioning.md) has measured figures of provisioning.
 
 | framework | workloads | lines | bare program | services | ports | steps | seen |
 |---|---|---|---|---|---|---|---|"""

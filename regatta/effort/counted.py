@@ -7,7 +7,7 @@ import yaml
 
 from regatta.cards.card import Workload
 from regatta.effort import code, installed
-from regatta.effort.effort import Effort
+from regatta.effort.effort import Effort, FirstRun
 from regatta.frameworks import registry
 from regatta.frameworks.api import Framework
 from regatta.services import parts
@@ -20,12 +20,12 @@ _SWITCH = re.compile(r"\{\{ *(\w+) *\| *bool *\}\}")
 def efforts(
     workloads: Iterable[Workload],
     of: installed.Known,
-    first: Mapping[tuple[str, str], float],
+    first: Mapping[tuple[str, str], FirstRun],
     only: Collection[tuple[str, str]] | None = None,
 ) -> Iterator[Effort]:
     """The effort of Regatta's own workloads under each of their frameworks, or `only` of some.
 
-    `of`: what is installed. `first`: seconds of the first run by workload and framework, where there was one.
+    `of`: what is installed. `first`: the first run by workload and framework, where there was one.
     """
     bare = code.bare()
     for workload in workloads:
@@ -35,7 +35,7 @@ def efforts(
                 continue
             adapter = registry.find(name)
             services = [part for part in parts.every() if adapter.units and {*adapter.units} <= {*part.units}]
-            names = packages(adapter, of)
+            names, begun = packages(adapter, of), first.get((workload.name, name))
             yield Effort(
                 workload.name,
                 name,
@@ -47,7 +47,8 @@ def efforts(
                 sum(len(part.ports) for part in services),
                 any(part.ranged for part in services),
                 (PROVISION, *(switch for part in services for switch in _switches(part)), RUN),
-                first.get((workload.name, name)),
+                begun.seconds if begun else None,
+                begun.from_bare if begun else None,
                 tuple(_seen(adapter, services)),
             )
 

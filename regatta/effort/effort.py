@@ -4,12 +4,21 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class FirstRun:
+    """Seconds of a first run, end to end, and with provisioning of the bare hosts before it where that is known."""
+
+    seconds: float
+    from_bare: float | None = None
+
+
+@dataclass(frozen=True)
 class Effort:
     """What a workload takes under a framework; null (None): not known here.
 
     `lines`: those of Regatta beyond the plain loop. `bare`: those of a program for items that is written without
     Regatta. `packages`, `bytes`: of the environment. `ports`: of its services; `ranged`: ranges besides. `steps`: what
-    to type or to set from bare hosts to an answer. `seconds`: of its first run. `seen`: what shows the work.
+    to type or to set from bare hosts to an answer. `seconds`: of its first run; `from_bare`: with provisioning of the
+    bare hosts. `seen`: what shows the work.
     """
 
     workload: str
@@ -23,4 +32,5 @@ class Effort:
     ranged: bool
     steps: tuple[str, ...]
     seconds: float | None
+    from_bare: float | None
     seen: tuple[str, ...]

@@ -17,10 +17,14 @@ Found = Mapping[str, Member]
 
 @dataclass(frozen=True)
 class Adopted:
-    """Why whether hosts have further secrets is not known, '' where it is; the definition that the head keeps."""
+    """Why whether hosts have further secrets is not known, '' where it is; the definition that the head keeps.
+
+    `bare`: no host is in a cluster.
+    """
 
     unknown: str = ""
     kept: Definition | None = None
+    bare: bool = False
 
 
 def wanted() -> AskMember:
@@ -53,7 +57,7 @@ def adopt(cluster: Cluster, inventory: Path) -> Adopted:
         )
     known = not failed or not set(lacking) - set(chosen)
     unknown = "" if known else "; ".join(str(error) for error in failed.values())
-    return Adopted(unknown, head.kept if head else None)
+    return Adopted(unknown, head.kept if head else None, not any(member.head for member in found.values()))
 
 
 def refuse_foreign(cluster: Cluster, own: Mapping[str, str], found: Found) -> None:

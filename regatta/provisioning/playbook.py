@@ -25,6 +25,7 @@ from regatta.node import aptcache, layout
 from regatta.program import setup
 from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, definition, progress, relay, steps
 from regatta.provisioning import secrets as own_secrets
+from regatta.records import bare
 from regatta.terminal import screen
 
 APT_PORT = 28142
@@ -111,6 +112,8 @@ def play(
             if book == "provision" and not check:
                 _settle(code, inventory, cluster, adopted, output)
     seconds = time.monotonic() - begin
+    if adopted.bare and not (code or check):
+        bare.keep(cluster.name, seconds)
     if code:
         print(steps.named(log), file=output, flush=True)
     if output:

@@ -2,20 +2,21 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from regatta.effort.effort import Effort
+from regatta.effort.effort import Effort, FirstRun
 from regatta.records.record import Record
 from regatta.report import texts
 from regatta.report.tables import Table
 
 COLUMNS = (
     *("workload", "framework", "lines", "bare program", "packages", "size"),
-    *("services", "ports", "steps", "first run", "seen while it works"),
+    *("services", "ports", "steps", "first run", "from bare hosts", "seen while it works"),
 )
 _NOTE = (
     "Lines: code of Regatta that the workload has under the framework and not in a plain loop, without comments. Bare "
     "program: lines by which a program of the same items without Regatta differs from its plain loop. Packages and "
     "size: of the framework in the environment of runs on this machine. Steps: commands and settings from bare hosts "
-    "to an answer. First run: the earliest with a record, end to end. –: not known here."
+    "to an answer. First run: the earliest with a record, end to end. From bare hosts: provisioning of them, and that "
+    "run. –: not known here."
 )
 
 
@@ -26,12 +27,19 @@ def table(efforts: Iterable[Effort]) -> Table:
     )
 
 
-def first_runs(records: Sequence[Record]) -> Mapping[tuple[str, str], float]:
-    """Seconds of the first run that succeeded of each workload and framework."""
-    found: dict[tuple[str, str], float] = {}
+def first_runs(
+    records: Sequence[Record], provisioned: Mapping[str, float] | None = None
+) -> Mapping[tuple[str, str], FirstRun]:
+    """The first run that succeeded of each workload and framework.
+
+    `provisioned`: seconds of making a cluster of bare hosts, by its name.
+    """
+    found: dict[tuple[str, str], FirstRun] = {}
     for record in sorted(records, key=lambda one: one.identity.started):
-        if record.exit.state == "succeeded" and record.phases.total is not None:
-            found.setdefault((record.identity.workload, record.identity.framework), record.phases.total)
+        if record.exit.state == "succeeded" and (seconds := record.phases.total) is not None:
+            before = (provisioned or {}).get(record.cluster.name)
+            run = FirstRun(seconds, None if before is None else before + seconds)
+            found.setdefault((record.identity.workload, record.identity.framework), run)
     return found
 
 
@@ -47,6 +55,7 @@ def _row(one: Effort) -> tuple[str, ...]:
         ports(one),
         f"{len(one.steps)}: {'; '.join(one.steps)}",
         texts.seconds(one.seconds),
+        texts.seconds(one.from_bare),
         "; ".join(one.seen),
     )
 

@@ -12,7 +12,7 @@ from regatta.effort.counted import efforts
 from regatta.effort.effort import Effort
 from regatta.errors import RecordError
 from regatta.program import hint
-from regatta.records import calibration, stats
+from regatta.records import bare, calibration, stats
 from regatta.records.record import Record
 from regatta.records.store import Listing, Store
 from regatta.report import effort, history, regressions, sources, vega
@@ -82,7 +82,7 @@ def _report(folder: Path, run: str | None, only: str | None, against: Path | Non
 def _efforts(records: Sequence[Record]) -> Iterator[Effort]:
     """Of Regatta's own workloads and frameworks that there are runs of."""
     there = {(record.identity.workload, record.identity.framework) for record in records}
-    return efforts(discovery.ours().values(), installed.here(), effort.first_runs(records), there)
+    return efforts(discovery.ours().values(), installed.here(), effort.first_runs(records, bare.known()), there)
 
 
 def _only(wanted: str, records: Sequence[Record]) -> tuple[Record, ...]:

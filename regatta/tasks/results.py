@@ -128,12 +128,13 @@ def effort(c: Context, workload: str | None = None, json: bool = False) -> None:
     """Count what each framework takes: code, packages, services, steps, and what one sees while it works."""
     from regatta.cards import discovery
     from regatta.effort import counted, installed
+    from regatta.records import bare
     from regatta.records.store import Store
     from regatta.report import effort as tables
 
     chosen = [discovery.find(workload, Path.cwd())] if workload else [*discovery.ours().values()]
     layers = Path(inventories.load("inventory/local").head.root) / "layers"
-    first = tables.first_runs(Store(records_dir()).list().records)
+    first = tables.first_runs(Store(records_dir()).list().records, bare.known())
     found = [*counted.efforts(chosen, installed.here(layers), first)]
     if json:
         from regatta.tasks import shown

@@ -291,7 +291,7 @@ def test_members_bring_packages_of_their_own(people: tuple[Person, Person]) -> N
 def test_a_member_has_a_notebook(people: tuple[Person, Person]) -> None:
     """Its pages, and a kernel of it; `tests/lab/test_notebook.py` tries the same in a browser."""
     ann, _ = people
-    notebook = ann.begins("notebook", "--inventory", ann.lab.name, "--name", "lab")
+    notebook = ann.begins("notebook", "--inventory", ann.lab.name)
     try:
         (url,) = re.findall(r"JupyterLab: (\S+/lab\?token=\S+)", read_until(notebook, "JupyterLab: "))
         assert b"JupyterLab" in urllib.request.urlopen(url, timeout=30).read()
@@ -300,7 +300,8 @@ def test_a_member_has_a_notebook(people: tuple[Person, Person]) -> None:
     finally:
         os.killpg(notebook.pid, signal.SIGINT)
         notebook.wait(60)
-    assert Cluster(ann.lab).nothing_runs("lab") and states(ann)["lab"] == "cancelled"
+    (run,) = [name for name in runs(ann) if name.startswith("notebook")]
+    assert Cluster(ann.lab).nothing_runs(run) and states(ann)[run] == "cancelled"
 
 
 ON_RAY = """\

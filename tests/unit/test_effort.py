@@ -7,6 +7,8 @@ import pytest
 
 from regatta.cards import discovery
 from regatta.effort import code, counted, installed
+from regatta.effort.effort import FirstRun
+from regatta.records import bare
 from regatta.report import effort as tables
 
 LOOP = '''"""A loop."""
@@ -85,13 +87,29 @@ def test_the_first_run_of_each_is_the_earliest_that_succeeded() -> None:
     runs = kept.records()
     first = min((run for run in runs if run.identity.workload == "digits"), key=lambda run: run.identity.started)
     failed = kept.failed(first)
-    found = tables.first_runs([failed, *reversed(runs)])
-    assert found["digits", first.identity.framework] == first.phases.total
+    own = ("digits", first.identity.framework)
+    assert tables.first_runs([failed, *reversed(runs)])[own] == FirstRun(first.phases.total)
+    found = tables.first_runs([failed, *reversed(runs)], {first.cluster.name: 200.0})
+    assert found[own].from_bare == 200.0 + first.phases.total
+
+
+def test_how_long_bare_hosts_took_is_remembered_by_the_name_of_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REGATTA_CACHE", str(tmp_path / "cache"))
+    assert bare.known() == {}
+    for name, seconds in (("lab", 300.0), ("fleet", 900.0), ("lab", 200.0)):
+        bare.keep(name, seconds)
+    assert bare.known() == {"lab": 200.0, "fleet": 900.0}
+    (tmp_path / "cache/provisioned.json").write_text("{")
+    assert bare.known() == {}
 
 
 def test_a_table_has_a_row_for_each_framework_of_a_workload() -> None:
     chosen = discovery.ours()["digits"]
-    table = tables.table(counted.efforts([chosen], {}, {("digits", "ray"): 49.3}, {("digits", "ray"), ("x", "y")}))
+    table = tables.table(
+        counted.efforts([chosen], {}, {("digits", "ray"): FirstRun(49.3, 249.3)}, {("digits", "ray"), ("x", "y")})
+    )
     assert len(table.columns) == len(table.rows[0])
-    ((workload, framework, *_, seconds, _seen),) = table.rows
-    assert (workload, framework, seconds) == ("digits", "ray", "49.3 s")
+    ((workload, framework, *_, seconds, from_bare, _seen),) = table.rows
+    assert (workload, framework, seconds, from_bare) == ("digits", "ray", "49.3 s", "4'09''")

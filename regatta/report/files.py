@@ -3,15 +3,14 @@
 import csv
 import io
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from regatta import files
 from regatta.errors import RecordError, UsageError
 from regatta.report import images, page, texts
+from regatta.report.drawing import Drawer
 from regatta.report.page import Report
-from regatta.report.summary import Summary
 from regatta.report.tables import Table
 
 PAGE = "report.html"
@@ -41,25 +40,22 @@ def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int)
         for name in ("tables", "charts") if formats else ("tables",):
             (folder / name).mkdir(parents=True, exist_ok=True)
         drawn = latest[:most_cases] if formats else []
-        with ThreadPoolExecutor(1) as pool:  # vl-convert draws outside Python
-            images_written = pool.submit(_draw, folder / "charts", drawn, report.summaries, formats)
-            files.write(folder / PAGE, page.render(report))
+        wanted = [*images.of_all(report.summaries), *images.of_cases(drawn)] if formats else []
+        with Drawer() as drawer:
+            svgs = [(name, drawer.svg(images.still(spec, rows, "white"))) for name, spec, rows in wanted]
+            files.write(folder / PAGE, page.render(report, drawer))
             others = [folder / "tables.md"]
             files.write(others[0], markdown(report))
             for table in report.tables:
                 others.append(folder / "tables" / f"{texts.file_name(table.name)}.csv")
                 files.write(others[-1], as_csv(table))
-            others += images_written.result()
+            for name, svg in svgs:
+                others += images.write(folder / "charts", name, svg.result(), formats, drawer)
     except OSError as error:
         raise RecordError(
             f"the report cannot be written to {folder}: name another folder by --out ({error.strerror or error})"
         ) from error
     return Written(folder / PAGE, tuple(others), len(report.summaries) - len(drawn) if formats else 0)
-
-
-def _draw(folder: Path, drawn: Sequence[Summary], every: Sequence[Summary], formats: Sequence[str]) -> list[Path]:
-    wanted = [*images.of_all(every), *images.of_cases(drawn)] if formats else []
-    return [path for name, spec, rows in wanted for path in images.write(folder, name, spec, rows, formats)]
 
 
 def markdown(report: Report) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from regatta.report import across, charts, curves, specs, texts, theme
 from regatta.report.charts import Row
+from regatta.report.drawing import Drawer
 from regatta.report.specs import Spec
 from regatta.report.summary import Summary
 
@@ -34,25 +35,20 @@ def of_cases(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row
                 yield f"{name}-{chart.kind}", chart.spec, rows
 
 
-def drawn(spec: Spec, rows: Sequence[Row], background: str) -> str:
-    """One chart as the text of an SVG, light, 640 pixels wide."""
-    import vl_convert
-
+def still(spec: Spec, rows: Sequence[Row], background: str) -> Spec:
+    """One chart as it is drawn into a file: light, 640 pixels wide."""
     look = {"width": _WIDTH, "config": theme.config(dark=False), "background": background}
-    return str(vl_convert.vegalite_to_svg(charts.with_rows(spec, rows) | look))
+    return charts.with_rows(spec, rows) | look
 
 
-def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Sequence[str]) -> list[Path]:
-    """Write one chart in each format, light, 640 pixels wide. Raises OSError."""
-    import vl_convert
-
+def write(folder: Path, name: str, text: str, formats: Sequence[str], drawer: Drawer) -> list[Path]:
+    """Write one chart, the text of an SVG, in each format. Raises OSError, RecordError."""
     written = []
-    text = drawn(spec, rows, "white")
     for ending in formats:
         path = folder / f"{texts.file_name(name)}.{ending}"
         if ending == "svg":
             path.write_text(text, encoding="utf-8")
         else:
-            path.write_bytes(vl_convert.svg_to_png(text, scale=2))
+            path.write_bytes(drawer.png(text).result())
         written.append(path)
     return written

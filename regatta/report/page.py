@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -29,6 +30,7 @@ from regatta.report import (
     timeline,
     vega,
 )
+from regatta.report.drawing import Drawer
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -88,9 +90,13 @@ class Report:
         )
 
 
-def render(report: Report) -> str:
-    """The report as the text of one HTML page."""
+def render(report: Report, drawer: Drawer | None = None) -> str:
+    """The report as the text of one HTML page, whose charts a drawer draws meanwhile. Raises RecordError."""
     import jinja2
+
+    if drawer is None:
+        with Drawer() as own:
+            return render(report, own)
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("regatta.report"),
@@ -106,40 +112,47 @@ def render(report: Report) -> str:
     over_months = [*enumerate(history.pictures(report.histories), len(pictures))]
     every = [*pictures, *(picture for _, picture in over_months)]
     cases = [_case(summary, number, report.rates) for number, summary in enumerate(report.summaries)]
-    drawn = _drawn(report, overview, every, cases)
-    return environment.get_template("report.html.j2").render(
-        report=report,
-        failed=failed,
-        sections=tables.sections,
-        days=_days(report.records),
-        overview=bool(overview),
-        across=[*enumerate(pictures)],
-        over_months=over_months,
-        history=history.table(report.histories) if report.histories else None,
-        answers=tables.once(scaling.tables(report.summaries)),
-        pays=tables.once(across.tables(report.summaries)),
-        times=tables.once(tables.times(report.summaries)),
-        alone=[*tables.alone(report.summaries)],
-        published=list(tables.published(report.summaries)),
-        ratios=tables.once(tables.ratios(report.summaries, report.changes or ())),
-        phases=tables.once(tables.phases(report.summaries)),
-        use=tables.once(tables.use(report.summaries)),
-        overheads=tables.once(overhead.tables(report.summaries)),
-        effort=effort.table(report.efforts) if report.efforts else None,
-        changes=None if report.changes is None else tables.changes(report.changes, report.against, report.summaries),
-        machines=tables.machines(report.records),
-        runs=tables.runs(report.records),
-        cases=cases,
-        explained=_explained(cases),
-        drawn=drawn,
-        partly=any(not drawn.get((case["number"], kind)) for case in cases for kind in case["rows"]),
-        failures=tables.failures(failed) if failed else None,
-        only=report.records[0].run_id if len(report.records) == 1 else "",
-        style=_text("report.css"),
-        program=_text("report.js"),
-        vega=vega.script(),
-        payload=base64.b64encode(gzip.compress(_payload(report, overview, every, cases), 6, mtime=0)).decode("ascii"),
-    )
+    drawn = _drawn(report, overview, every, cases, drawer)
+    content = {
+        "report": report,
+        "failed": failed,
+        "sections": tables.sections,
+        "days": _days(report.records),
+        "overview": bool(overview),
+        "across": [*enumerate(pictures)],
+        "over_months": over_months,
+        "history": history.table(report.histories) if report.histories else None,
+        "answers": tables.once(scaling.tables(report.summaries)),
+        "pays": tables.once(across.tables(report.summaries)),
+        "times": tables.once(tables.times(report.summaries)),
+        "alone": [*tables.alone(report.summaries)],
+        "published": list(tables.published(report.summaries)),
+        "ratios": tables.once(tables.ratios(report.summaries, report.changes or ())),
+        "phases": tables.once(tables.phases(report.summaries)),
+        "use": tables.once(tables.use(report.summaries)),
+        "overheads": tables.once(overhead.tables(report.summaries)),
+        "effort": effort.table(report.efforts) if report.efforts else None,
+        "changes": None if report.changes is None else tables.changes(report.changes, report.against, report.summaries),
+        "machines": tables.machines(report.records),
+        "runs": tables.runs(report.records),
+        "cases": cases,
+        "explained": _explained(cases),
+        "partly": any(not drawn.get((case["number"], kind)) for case in cases for kind in case["rows"]),
+        "failures": tables.failures(failed) if failed else None,
+        "only": report.records[0].run_id if len(report.records) == 1 else "",
+        "style": _text("report.css"),
+        "program": _text("report.js"),
+        "vega": vega.script(),
+        "payload": base64.b64encode(gzip.compress(_payload(report, overview, every, cases), 6, mtime=0)).decode(
+            "ascii"
+        ),
+    }
+    svgs = {place: svg.result() for place, svg in drawn.items()}
+    return environment.get_template("report.html.j2").render(**content, drawn=svgs)
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")
 
 
 def _case(summary: Summary, number: int, rates: Mapping[str, str]) -> dict[str, Any]:
@@ -171,12 +184,17 @@ def _explained(cases: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 
 def _drawn(
-    report: Report, overview: list[charts.Row], pictures: Sequence[across.Picture], cases: Sequence[dict[str, Any]]
-) -> dict[tuple[Any, str], str]:
+    report: Report,
+    overview: list[charts.Row],
+    pictures: Sequence[across.Picture],
+    cases: Sequence[dict[str, Any]],
+    drawer: Drawer,
+) -> "dict[tuple[Any, str], Future[str]]":
     """SVGs of the first charts that have rows, by place and kind."""
     wanted = (one for one in _wanted(report, overview, pictures, cases) if one[2])
     most = _PICTURES if len(report.records) <= _MANY_RUNS else _PICTURES_OF_MANY
-    return {place: images.drawn(spec, rows, "transparent") for place, spec, rows in itertools.islice(wanted, most)}
+    chosen = itertools.islice(wanted, most)
+    return {place: drawer.svg(images.still(spec, rows, "transparent")) for place, spec, rows in chosen}
 
 
 def _wanted(

@@ -174,12 +174,14 @@ def test_a_record_has_the_checksum_of_a_folder_in_hdfs(cluster: Cluster, home: s
     (folder / "south").mkdir(parents=True)
     (folder / "one.csv").write_text("u,g,class\n" + "19.1,18.2,STAR\n20.4,19.9,GALAXY\n" * 20)
     (folder / "south/notes.csv").write_text("nothing\n")
-    for more in ("", "", "\n"):
+    for number, more in enumerate(("", "", "\n")):
         with (folder / "south/notes.csv").open("a") as notes:
             notes.write(more)
-        cluster.fab("data-put", str(folder), f"{home}/sky", "--force")
+        cluster.fab("data-put", str(folder), f"{home}/sky{number}")
         words = ("--framework", "single", "--label", "class", "--epochs", "1")
-        cluster.fab("run", "stars", *words, "--data", f"hdfs://{home}/sky", results=tmp_path / "kept", check=False)
+        cluster.fab(
+            "run", "stars", *words, "--data", f"hdfs://{home}/sky{number}", results=tmp_path / "kept", check=False
+        )
         (newest, *_) = sorted((tmp_path / "kept").glob("*.json"), key=lambda path: -path.stat().st_mtime)
         given = json.loads(newest.read_text())["identity"]["parameters"]
         found.append((given["data_bytes"], given["data_checksum"]))

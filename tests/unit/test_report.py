@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import math
+import re
 import resource
 from pathlib import Path
 from xml.etree import ElementTree
@@ -33,6 +34,7 @@ from regatta.report import (
     timeline,
 )
 from regatta.report.cases import Configuration, cases, describe, inputs
+from regatta.report.drawing import Drawer
 from regatta.report.summary import summarise
 
 
@@ -197,6 +199,20 @@ def test_only_answers_that_were_given_can_differ() -> None:
     assert quiet.groups[0].seconds("total") == [torch.phases.total]
 
 
+def test_charts_are_drawn_in_other_processes_and_what_goes_wrong_there_is_said() -> None:
+    with Drawer() as drawer:
+        wide = [{"mark": "bar", "data": {"values": []}, "width": width} for width in range(100, 110)]
+        for width, svg in enumerate(map(drawer.svg, wide), 100):
+            assert re.search(rf'<svg [^>]*width="{width + 10}"', svg.result())
+        with pytest.raises(RecordError, match="a chart cannot be drawn"):
+            drawer.svg({"mark": 3}).result()
+        for process in drawer._processes:
+            process.kill()
+        with pytest.raises(RecordError, match="that draws charts has ended"):
+            drawer.svg(wide[0]).result()
+    assert all(process.returncode is not None for process in drawer._processes)
+
+
 def test_accuracy_has_a_picture_of_its_own() -> None:
     torch = kept.one("stars", "torch")
     progress = {"epochs": [[1.0, 1, 0.5], [3.0, 2, 0.4]], "accuracy": [[1.5, 1, 0.7], [3.5, 2, 0.8]]}
@@ -232,8 +248,10 @@ def test_a_search_is_drawn_with_the_best_until_then(value: float, best: list[flo
     rows = charts.search_rows(summary)
     assert [(row["trial"], row["value"]) for row in rows] == [(1, 0.5), (3, 0.9), (4, 0.7)]
     assert [row["best"] for row in rows] == best
-    (file,) = images.write(tmp_path, "search", specs.SEARCH, rows, ["svg"])
-    assert "trial" in file.read_text()
+    with Drawer() as drawer:
+        text = drawer.svg(images.still(specs.SEARCH, rows, "white")).result()
+        file, picture = images.write(tmp_path, "search", text, images.FORMATS, drawer)
+    assert "trial" in file.read_text() and picture.read_bytes()[:4] == b"\x89PNG"
     (without,) = summarise(cases([kept.one("digits", "single")]))
     assert charts.search_rows(without) == []
 
@@ -428,15 +446,17 @@ def test_everything_is_written_and_agrees(store: Store, tmp_path: Path) -> None:
             assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_chart_of_every_case_can_be_drawn(tmp_path: Path) -> None:
-    import vl_convert
-
-    for summary in summarise(cases(kept.records())):
-        for chart in charts.CHARTS:
-            assert vl_convert.vegalite_to_vega(charts.with_rows(chart.spec, chart.rows(summary)))
+def test_every_chart_of_every_case_can_be_drawn() -> None:
+    wanted = [
+        charts.with_rows(chart.spec, chart.rows(summary))
+        for summary in summarise(cases(kept.records()))
+        for chart in charts.CHARTS
+    ]
     rows = charts.timeline(kept.one("stars", "ray"))
     assert {row["rank"] for row in rows} == {"driver", "rank 0", "rank 1"}
-    assert vl_convert.vegalite_to_vega(charts.with_rows(specs.TIMELINE, rows))
+    with Drawer() as drawer:
+        for svg in map(drawer.svg, [*wanted, charts.with_rows(specs.TIMELINE, rows)]):
+            assert svg.result().startswith("<svg")
 
 
 def test_the_page_asks_nothing_of_a_network_and_runs_nothing_of_a_record(store: Store, tmp_path: Path) -> None:

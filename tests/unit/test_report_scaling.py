@@ -11,6 +11,7 @@ from regatta.records.record import Record
 from regatta.records.store import Store
 from regatta.report import accuracy, curves, images, scaling, studies
 from regatta.report.cases import cases
+from regatta.report.drawing import Drawer
 from regatta.report.studies import Study
 from regatta.report.summary import summarise
 
@@ -201,7 +202,7 @@ def test_accuracy_over_time() -> None:
     assert accuracy.goal([run, progress(run, [])]) is None
 
 
-def test_pictures_of_a_study_are_drawn(tmp_path: Path) -> None:
+def test_pictures_of_a_study_are_drawn() -> None:
     some = summarise(cases(watched(0.9)))
     ranks, learning = curves.pictures(some)
     assert {row.get("batch") for row in ranks.rows} == {None, "shared batch", "growing batch"}
@@ -212,6 +213,6 @@ def test_pictures_of_a_study_are_drawn(tmp_path: Path) -> None:
         "torch × 2, batch 32",
         "torch × 2, batch 64, rate grown",
     }
-    for picture in (ranks, learning):
-        (file,) = images.write(tmp_path, picture.name, picture.spec, [*picture.rows], ["svg"])
-        assert "torch" in file.read_text()
+    with Drawer() as drawer:
+        stills = [images.still(picture.spec, [*picture.rows], "white") for picture in (ranks, learning)]
+        assert all("torch" in svg.result() for svg in map(drawer.svg, stills))

@@ -74,7 +74,7 @@ class Drawer:
     def _process(self) -> "subprocess.Popen[str]":
         """That of this thread."""
         if not hasattr(self._own, "process"):
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}  # Ctrl-C is ours
             made = subprocess.Popen([sys.executable, "-Ic", _PROGRAM], encoding="utf-8", **pipes)  # type: ignore[call-overload]
             assert made.stdin
             made.stdin.write(f"{json.dumps(sys.path)}\n")

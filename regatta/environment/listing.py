@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
+from regatta.text import clean
 from regatta_protocol.operations.layers import EnvironmentThere, LayerThere, LookAtEnvironments, LookAtLayers
 
 _There = TypeVar("_There")
@@ -34,12 +35,12 @@ class Layer:
 
     def cells(self) -> tuple[str, ...]:
         """The row under `HEADINGS`."""
-        known = [f"{name} {version}" for name, version in self.packages.items()]
+        known = [clean(f"{name} {version}") for name, version in self.packages.items()]
         most = _MOST if self.kind == "layer" else len(known)
         packages = ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
         size = "-" if self.bytes is None else f"{self.bytes / 1e6:.1f} MB"
         used = "now" if self.going else _since(self.used)
-        whose = ", ".join(self.whose) if self.kind == "layer" else "all runs"
+        whose = ", ".join(map(clean, self.whose)) if self.kind == "layer" else "all runs"
         return f"{self.kind} {self.name}", size, used, ", ".join(self.nodes), whose, packages
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PLACE = "/etc/regatta/gate.json"
 """Where things are on this host: root's, as provisioning has written it."""
 MOST_BYTES, MOST_MEMORY = 64 << 20, 8 << 30
+LEAST_FILES = 1024
+"""Of open files, as systemd gives a login."""
 _VARIABLES = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root", "USER": "root"}
 _UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -135,6 +137,11 @@ def _alone() -> None:
                 resource.setrlimit(limit, _UNLIMITED)
             except ValueError:  # in a container even root may not raise it
                 sys.exit("your login has a limit of the size of files or of CPU time (ulimit -f, -t): take it away")
+    if min(resource.getrlimit(resource.RLIMIT_NOFILE)) < LEAST_FILES:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (LEAST_FILES, LEAST_FILES))
+        except ValueError:
+            sys.exit("your login has a limit of open files (ulimit -n): take it away")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
 

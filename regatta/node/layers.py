@@ -1,7 +1,7 @@
 """Layers on a node: packages of a project that the environment lacks, `layers/<key>/`, root's own and read-only.
 
 Next to each is `.<key>.json`: what it is, for whom; the time of that file says when a run last asked for it.
-Keys of those that a member has brought end with the member's number, so that none takes the place of another's.
+Keys of those that a member has brought end with what only that member's do, so that none takes the place of another's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 import zlib
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
-from regatta.node import disk, facts, manifest, relay, releases, rights, rundirs, staging
+from regatta.node import disk, facts, manifest, relay, releases, rights, rundirs, staging, trees
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.layers import (
@@ -43,7 +43,7 @@ KEEP = 5
 GRACE_SECONDS = 900
 MOST_LABELS = 8
 COMPILE_SECONDS = 500
-_OWN = re.compile(r"-u\d+\Z")
+_OWN = re.compile(r"-u\d+-[0-9a-f]{8}\Z")
 _LOOK = """
 import importlib.metadata as m, json
 found = {}
@@ -68,7 +68,21 @@ def check(place: Place, key: str | None, label: str = "") -> LayerState:
 
 def own(place: Place) -> str:
     """What the keys of a member's own layers end with; nothing where who asks has sudo."""
-    return f"-u{pwd.getpwnam(place['member']).pw_uid}" if place.get("member") else ""
+    if not place.get("member"):
+        return ""
+    name = place["member"]  # beside the number, which another account may have later
+    return f"-u{pwd.getpwnam(name).pw_uid}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def foreign(place: Place, key: str) -> bool:
+    """Whether a key is one of another member's layers."""
+    found = _OWN.search(key)
+    return bool(found) and found[0] != own(place)  # type: ignore[index]
+
+
+def count_own(place: Place) -> int:
+    """The number of layers of the member who asks."""
+    return sum(key.endswith(own(place)) for key in _keys(place))
 
 
 def have(place: Place, key: str) -> bool:
@@ -115,58 +129,62 @@ def begin(place: Place, key: str, size: int) -> Incoming:
 
 
 def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, about: AboutLayer) -> Proven:
-    """Prove the archive that arrived in `incoming`, unpack it, and let it be the layer."""
+    """Prove the archive that arrived in `incoming`, which goes, unpack it, and let it be the layer."""
     incoming = staging.taken(place, incoming, releases.own(place, "layers"))
-    packed = os.path.join(incoming, os.path.basename(archive))
-    if manifest.file_hash(packed) != sha256:
-        shutil.rmtree(incoming, ignore_errors=True)
-        return Proven(ok=False)
-    tree = os.path.join(incoming, "layer")
-    os.mkdir(tree, 0o755)
-    if place.get("member"):
-        _unpack_of_member(incoming, packed, tree)
-        return _settle(place, key, incoming, tree, about)
+    try:
+        packed = os.path.join(incoming, os.path.basename(archive))
+        if os.path.islink(packed) or not os.path.isfile(packed):
+            raise Problem(f"{os.path.basename(archive)} has not arrived as a file: start the run again")
+        if manifest.file_hash(packed) != sha256:
+            return Proven(ok=False)
+        tree = os.path.join(incoming, ".layer")
+        os.mkdir(tree, 0o755)
+        if place.get("member"):
+            _unpack_of_member(packed, tree)
+        else:
+            _unpack(place, packed, tree)
+        return _settle(place, key, tree, about)
+    finally:
+        trees.remove(incoming)
+
+
+def _unpack(place: Place, packed: str, tree: str) -> None:
     command = ["tar", "--extract", "--gzip", "--no-same-owner", "--file", packed, "--directory", tree]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    if "No space left" in done.stderr:
+        raise Problem(f"no space left for the layer below {place['root']}: free some, as by 'regatta runs-gc'")
     if done.returncode:
-        full = "No space left" in done.stderr
-        shutil.rmtree(incoming, ignore_errors=True)
-        if full:
-            raise Problem(f"no space left for the layer below {place['root']}: free some, as by 'regatta runs-gc'")
         raise Problem(f"unpacking the layer failed: start the run again ({done.stderr.strip()[:200]})")
-    return _settle(place, key, incoming, tree, about)
 
 
-def _unpack_of_member(incoming: str, packed: str, tree: str) -> None:
+def _unpack_of_member(packed: str, tree: str) -> None:
     """Only files, links and folders, without rights that root's tar would give them."""
     try:
         with gzip.open(packed) as stream:
             staging.unpack(stream, tree)  # type: ignore[arg-type]
     except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
-        shutil.rmtree(incoming, ignore_errors=True)
         raise Problem(f"unpacking the layer failed: start the run again ({error})") from None
-    except BaseException:
-        shutil.rmtree(incoming, ignore_errors=True)
-        raise
 
 
 def fetch(place: Place, key: str, incoming: str, host: str, root: str, about: AboutLayer) -> Proven:
     """The layer from a relay, which has it: see `commit`."""
-    tree = os.path.join(incoming, "layer")
+    tree = os.path.join(incoming, ".layer")
     os.mkdir(tree, 0o755)
-    relay.rsync(
-        host,
-        f"{os.path.join(root, 'layers', key)}/",
-        f"{tree}/",
-        ["-p", "--chmod=D755,Fa=rX", *([] if about.compiled else ["--exclude=__pycache__"])],
-    )
-    return _settle(place, key, incoming, tree, about)
+    try:
+        relay.rsync(
+            host,
+            f"{os.path.join(root, 'layers', key)}/",
+            f"{tree}/",
+            ["-p", "--chmod=D755,Fa=rX", *([] if about.compiled else ["--exclude=__pycache__"])],
+        )
+        return _settle(place, key, tree, about)
+    finally:
+        trees.remove(incoming)
 
 
-def _settle(place: Place, key: str, incoming: str, tree: str, about: AboutLayer) -> Proven:
+def _settle(place: Place, key: str, tree: str, about: AboutLayer) -> Proven:
     """Prove a tree by its hash and rename it into place, whole."""
     if manifest.release_id(releases.listed(tree)) != about.tree:
-        shutil.rmtree(incoming, ignore_errors=True)
         return Proven(ok=False)
     if not about.compiled and not place.get("member"):  # root would write where a link of the tree leads
         _compile(place, tree)
@@ -181,9 +199,7 @@ def _settle(place: Place, key: str, incoming: str, tree: str, about: AboutLayer)
             os.chmod(target, 0o555)
             described = {name: getattr(about, name) for name in ("packages", "bytes", "instead")}
             _store(place, key, {**described, "base": _base(place)[0], "made": time.time(), "for": [about.label]})
-        releases.remove(tree)
-        shutil.rmtree(incoming, ignore_errors=True)
-        return Proven(ok=True, pruned=tuple(prune(place, key)))
+    return Proven(ok=True, pruned=tuple(prune(place, key)))
 
 
 def _compile(place: Place, tree: str) -> None:
@@ -219,17 +235,23 @@ def prune(place: Place, keep: str) -> List[str]:
     """Remove layers of who has brought `keep`: all but those that were used last, the given one, those of runs in
     progress and just asked for.
     """
-    whose = _OWN.findall(keep)
-    used = {key: os.path.getmtime(_memory(place, key)) for key in _keys(place) if _OWN.findall(key) == whose}
-    needed = {keep, *sorted(used, key=lambda key: -used[key])[:KEEP]}
-    needed |= {key for key in used if time.time() - used[key] < GRACE_SECONDS}
-    removable = [key for key in used if key not in needed]
-    going = rundirs.unfinished(place)["layers"] if removable else []
-    removed = [key for key in removable if key not in going]
-    for key in removed:
-        os.unlink(_memory(place, key))
-        releases.remove(folder(place, key))
-    return removed
+    whose, gone = _OWN.findall(keep), {}
+    with releases.lock(place):
+        used = {key: os.path.getmtime(_memory(place, key)) for key in _keys(place) if _OWN.findall(key) == whose}
+        needed = {keep, *sorted(used, key=lambda key: -used[key])[:KEEP]}
+        needed |= {key for key in used if time.time() - used[key] < GRACE_SECONDS}
+        removable = [key for key in used if key not in needed]
+        going = rundirs.unfinished(place)["layers"] if removable else []
+        for key in removable:
+            if key not in going:
+                os.unlink(_memory(place, key))
+                gone[key] = os.path.join(place["root"], "layers", f".incoming-{key}-{secrets.token_hex(4)}")
+                with contextlib.suppress(FileNotFoundError):
+                    os.chmod(folder(place, key), 0o755)
+                    os.rename(folder(place, key), gone[key])
+    for path in gone.values():  # what cannot be removed now goes as what was begun and left does
+        trees.remove(path)
+    return [*gone]
 
 
 def _keys(place: Place) -> List[str]:

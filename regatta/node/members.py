@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 PORTS = (1024, 65535)
 MOST_PORTS, MOST_NODES, MOST_FILES, MOST_URLS = 64, 4096, 4096, 16
-MOST_PACKAGES, MOST_LETTERS = 4096, 256
+MOST_PACKAGES, MOST_LETTERS, MOST_LAYERS = 4096, 256, 32
+MOST_ABOUT, MOST_LAYER_BYTES = 1 << 18, 1 << 50
 MOST_LOG_BYTES = 256_000_000
 MOST_SECONDS = 10 * 366 * 86400.0
 MOST_NICE = 10_000
@@ -129,8 +130,8 @@ def _inspect(place: Place, asked: Inspect) -> Inspect:
     for one in asked.data:
         _must(bool(_SHA256.match(one.sha256)) and _file_name(one.name), f"the input file {one.name!r}")
     key = asked.layer.key if asked.layer else None
-    _must(key is None or bool(_WORD.match(key)), f"the layer {key!r}")
-    _must(asked.layer is None or len(asked.layer.label) < MOST_LETTERS, "so long a label of a layer")
+    _must(_layer(place, key), f"the layer {key!r}")
+    _must(asked.layer is None or _words(asked.layer.label), f"the label {asked.layer and asked.layer.label!r}")
     ports = asked.ports
     _must(not ports or (len(ports) == 2 and PORTS[0] <= ports[0] <= ports[1] <= PORTS[1]), f"the ports {ports}")
     _must(0 < asked.free <= MOST_PORTS, f"{asked.free} ports")
@@ -190,7 +191,18 @@ def _begin_layer(place: Place, asked: BeginLayer) -> BeginLayer:
     if asked.key.startswith("build-"):
         raise Problem(f"{_WITHOUT_SUDO}{REFUSED['layer.build']}. Nothing was changed")
     _own_key(place, asked.key)
+    _must(layers.count_own(place) < MOST_LAYERS, f"more than {MOST_LAYERS} layers within a quarter of an hour")
     return asked
+
+
+def _layer(place: Place, key: str | None) -> bool:
+    """Whether it may be the layer of a run: none, everybody's, or an own one."""
+    return key is None or (bool(_WORD.match(key)) and not layers.foreign(place, key))
+
+
+def _words(*told: str) -> bool:
+    """Whether texts about a layer are short, and nothing that a terminal obeys."""
+    return all(len(text) < MOST_LETTERS and text.isprintable() for text in told)
 
 
 def _own_key(place: Place, key: str) -> None:
@@ -200,10 +212,9 @@ def _own_key(place: Place, key: str) -> None:
 
 def _commit_layer(place: Place, asked: CommitLayer) -> CommitLayer:
     about = asked.about
-    for told in (about.packages, about.instead):
-        words = [*told, *told.values()]
-        _must(len(told) <= MOST_PACKAGES and all(len(word) < MOST_LETTERS for word in words), "so much about a layer")
-    _must(len(about.label) < MOST_LETTERS and about.bytes >= 0, "so long a label of a layer")
+    told = [about.label, *about.packages, *about.packages.values(), *about.instead, *about.instead.values()]
+    _must(_words(*told) and sum(map(len, told)) < MOST_ABOUT and len(told) < MOST_PACKAGES, "so much about a layer")
+    _must(0 <= about.bytes < MOST_LAYER_BYTES, f"a layer of {str(about.bytes)[:40]} bytes")
     _must(bool(_SHA256.match(asked.sha256)) and _file_name(asked.archive), f"the archive {asked.archive!r}")
     _own_key(place, asked.key)
     staging.checked(place, asked.incoming)
@@ -301,7 +312,7 @@ SPEC: Dict[str, Callable[[Place, Spec, Any], bool]] = {
     "folder": lambda place, spec, value: value == "" or _inside(value),
     "service": _any,
     "time_limit": lambda place, spec, value: value is None or 0 < value <= MOST_SECONDS,
-    "layer": _word_or_none,
+    "layer": lambda place, spec, value: _layer(place, value),
     "temporary": lambda place, spec, value: value is None or bool(supervisor.TEMPORARY.match(value)),
     "shared": _word_or_none,
     "project": _word_or_none,

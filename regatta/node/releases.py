@@ -14,7 +14,7 @@ import stat
 import time
 from typing import IO, TYPE_CHECKING, Iterator
 
-from regatta.node import disk, manifest, rundirs, staging
+from regatta.node import disk, manifest, rundirs, staging, trees
 from regatta.node.problem import Problem
 from regatta_protocol.operations.releases import (
     BegunRelease,
@@ -305,8 +305,13 @@ def clear_abandoned(base: str) -> None:
         path = os.path.join(base, name)
         with contextlib.suppress(OSError):
             if name.startswith(".incoming-") and time.time() - _last_arrival(path) > GRACE_SECONDS:
-                remove(path)
+                trees.remove(path)
 
 
 def _last_arrival(tree: str) -> float:
-    return max(os.lstat(folder).st_ctime for folder, _, _ in os.walk(tree))
+    """Of a file or folder in it; of itself where it has more folders in each other than Python walks through."""
+    times = [os.lstat(tree).st_ctime]
+    with contextlib.suppress(RecursionError, FileNotFoundError):
+        for folder, _, names in os.walk(tree):
+            times += [os.lstat(os.path.join(folder, name)).st_ctime for name in (".", *names)]
+    return max(times)

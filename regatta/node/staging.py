@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 KEPT_SECONDS = 86400.0
 SECONDS = 300.0
 _NAME = re.compile(r"\.incoming-[0-9a-f]{16}\Z")
+MOST_ENTRIES, MOST_DEPTH = 200_000, 100
 _RESERVE = 64 << 20
 _BLOCK = 1 << 20
 
@@ -80,10 +81,10 @@ def taken(place: Place, path: str, top: str) -> str:
     try:
         _copy(place["member"], checked(place, path), copy)
         os.chmod(copy, 0o755)
+        drop(place, path)
     except BaseException:
-        shutil.rmtree(copy, ignore_errors=True)
+        trees.remove(copy)
         raise
-    drop(place, path)
     return copy
 
 
@@ -116,13 +117,17 @@ def _copy(member: str, source: str, target: str) -> None:
 def unpack(stream: IO[bytes], target: str) -> None:
     """Write the files of a tar archive into an empty folder that only root can change, and its links last.
 
-    Problem for a path that leads out of it or comes twice, for what is no file, link or folder, and for too much.
+    Problem for a path that leads out of it or comes twice, for what is no file, link or folder, and for too much: also
+    for folders in each other that Python could not walk through.
     """
     links: Dict[str, str] = {}
     left = shutil.disk_usage(target).free - _RESERVE
     with tarfile.open(fileobj=stream, mode="r|", encoding="utf-8", errors="surrogateescape") as archive:
-        for one in archive:
+        for number, one in enumerate(archive):
             path = os.path.normpath(one.name)
+            if number >= MOST_ENTRIES or path.count("/") >= MOST_DEPTH:
+                most = f"{MOST_ENTRIES} files or {MOST_DEPTH} folders in each other"
+                raise Problem(f"'{path[:200]}': what was sent has more than {most}: leave some out")
             if one.size < 0 or path.startswith("/") or path.split("/")[0] == "..":
                 raise Problem(f"'{path}' leads out of the folder: send it again")
             full = os.path.join(target, path)
@@ -150,5 +155,6 @@ def _write(archive: tarfile.TarFile, one: tarfile.TarInfo, full: str) -> None:
     with os.fdopen(descriptor, "wb") as file:
         shutil.copyfileobj(content, file, _BLOCK)
         file.flush()
-        at = int(one.mtime * 1e9)
-        os.utime(descriptor, ns=(at, at))
+        with contextlib.suppress(OverflowError, ValueError):  # a time that there is not
+            at = int(one.mtime * 1e9)
+            os.utime(descriptor, ns=(at, at))

@@ -22,7 +22,7 @@ from hostile import needs_root
 from regatta import paths
 from regatta.frameworks import plan, registry
 from regatta.hosts import sources, sudo
-from regatta.node import layers, main, manifest, members, staging
+from regatta.node import layers, main, manifest, members, releases, staging
 from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
 from regatta_protocol.place import Place
@@ -475,7 +475,7 @@ def test_a_release_is_roots_copy_under_the_name_of_its_content(ask: Ask, folder:
     assert said["release"]["state"] == "missing" and said["begun"]["incoming"].startswith(f"{folder}/root/members/")
 
 
-OWN_LAYER = f"0123abcd-u{pwd.getpwnam(MEMBER).pw_uid}"
+OWN_LAYER = "0123abcd" + layers.own({"member": MEMBER})
 
 
 def packed(top: Path, *more: tarfile.TarInfo, compiled: bool = True) -> dict[str, Any]:
@@ -513,7 +513,7 @@ def brought(ask: Ask, *more: tarfile.TarInfo, **other: Any) -> dict[str, Any]:
 def test_a_layer_of_a_member_is_roots_copy_under_a_key_of_the_members_own(ask: Ask, folder: Path) -> None:
     there = folder / "root/layers"
     assert ask("inspect", {"facts_wanted": False, "layer": {"key": "0123abcd"}})["done"]["layer"]["own"] in OWN_LAYER
-    for key in ("0123abcd", "0123abcd-u1", "../x", OWN_LAYER.removeprefix("0123abcd"), f"{OWN_LAYER}0"):
+    for key in ("0123abcd", "0123abcd-u1-0123abcd", "../x", OWN_LAYER.removeprefix("0123abcd"), f"{OWN_LAYER}0"):
         assert "a member may not have the layer" in ask("layer.begin", {"key": key, "size": 1})["error"]
         assert "a member may not have the layer" in brought(ask, key=key)["error"]
     assert "is built by who has sudo" in ask("layer.begin", {"key": f"build-{OWN_LAYER}", "size": 1})["error"]
@@ -534,6 +534,65 @@ def test_a_layer_has_only_files_links_and_folders(ask: Ask, folder: Path, kind: 
     assert not [*folder.glob("root/layers/.incoming*")]
 
 
+def damaged(ask: Ask, make: Callable[[Path], object], **other: Any) -> dict[str, Any]:
+    """What the gate says where the member's folder has not the archive that was asked for."""
+    asked: dict[str, Any] = {}
+
+    def made(top: Path) -> None:
+        asked.update(packed(top))
+        make(top)
+
+    incoming = sent(ask, "layer.begin", {"key": OWN_LAYER, "size": 10}, made)
+    return ask("layer.commit", {**asked, "incoming": incoming, **other})
+
+
+@needs_root
+def test_what_is_no_archive_is_not_opened_and_nothing_of_it_stays(ask: Ask, folder: Path) -> None:
+    def linked(top: Path) -> None:
+        (top / "layer.tar.gz").unlink()
+        (top / "layer.tar.gz").symlink_to("/etc/shadow")
+
+    for make in (linked, lambda top: (top / "layer.tar.gz").unlink()):
+        assert "has not arrived as a file" in damaged(ask, make)["error"]
+    assert "error" in damaged(ask, lambda top: (top / ".layer").mkdir())
+    assert not [*folder.glob("root/layers/.incoming*")]
+
+
+@needs_root
+def test_deep_trees_are_refused_and_stop_nobody(ask: Ask, folder: Path) -> None:
+    deep = tarfile.TarInfo("d/" * (staging.MOST_DEPTH + 1) + "x")
+    assert "folders in each other" in brought(ask, deep)["error"]
+    old = folder / "root/layers/.incoming-old-0123"
+    subprocess.run(["mkdir", "-p", f"{old}/{'d/' * 1500}"], check=True)
+    releases.clear_abandoned(str(old.parent))
+    assert old.exists(), "it may be arriving"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(releases, "GRACE_SECONDS", -1)
+        releases.clear_abandoned(str(old.parent))
+    assert not old.exists()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "wrong",
+    [{"bytes": 10**400}, {"bytes": -1}, {"label": "\x1b[2J"}, {"packages": {"a\nb": "1"}}, {"label": "x" * 300}],
+    ids=["many bytes", "few bytes", "control", "line", "long"],
+)
+def test_what_is_kept_of_a_layer_harms_nobody_who_lists_it(ask: Ask, wrong: dict[str, Any]) -> None:
+    about = {"bytes": 8, "packages": {}, "instead": {}, "label": "mine", "compiled": True, "tree": "0" * 16}
+    assert "a member may not have " in damaged(ask, lambda top: None, about={**about, **wrong})["error"]
+
+
+@needs_root
+def test_another_members_layer_is_neither_told_of_nor_run_with(ask: Ask, folder: Path) -> None:
+    other = "0123abcd" + layers.own({"member": OTHER})
+    (folder / f"root/layers/{other}").mkdir(parents=True)
+    (folder / f"root/layers/.{other}.json").write_text('{"for": []}')
+    said = ask("inspect", {"facts_wanted": False, "layer": {"key": other}})
+    assert "a member may not have the layer" in said["error"]
+    assert "a member may not have a run with layer" in ask("run.start", spec(folder, layer=other))["error"]
+
+
 @needs_root
 def test_root_writes_no_byte_code_where_a_link_of_a_layer_leads(ask: Ask, folder: Path, tmp_path: Path) -> None:
     link = tarfile.TarInfo("plum/__pycache__")
@@ -546,7 +605,7 @@ def test_root_writes_no_byte_code_where_a_link_of_a_layer_leads(ask: Ask, folder
 def test_layers_of_a_member_take_the_place_of_no_others(ask: Ask, folder: Path) -> None:
     top = folder / "root/layers"
     for number in range(layers.KEEP + 3):
-        for key in (f"a{number}", f"b{number}-u1", OWN_LAYER.replace("0123abcd", f"c{number}")):
+        for key in (f"a{number}", f"b{number}-u1-0123abcd", OWN_LAYER.replace("0123abcd", f"c{number}")):
             (top / key).mkdir(parents=True)
             (top / f".{key}.json").write_text('{"for": []}')
             os.utime(top / f".{key}.json", (number, number))

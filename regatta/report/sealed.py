@@ -36,7 +36,7 @@ MOST = 50_000_000
 _UNPACKED = 500_000_000
 _MANIFEST, _SIGNATURE = "manifest.json", "manifest.json.sig"
 _RECORDS, _CODE, _PLAN, _LOCKS = "records/", "code/", "plan/", "locks/"
-_OF_NODES = ("node.lock", "torch-*.lock", "layers.lock", "spark.lock")
+_NOT_OF_NODES = re.compile(r"controller|dev|docs|.*-test")
 _NAMESPACE = "regatta"
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
@@ -131,8 +131,8 @@ def seal(
     if isinstance(plan, Path):
         members[_PLAN + plan.name] = plan.read_bytes()
     own = {path for path, _, _ in tree.entries}
-    for lock in sorted(one for name in _OF_NODES for one in (paths.PROJECT / "requirements").glob(name)):
-        if f"requirements/{lock.name}" not in own:
+    for lock in sorted((paths.PROJECT / "requirements").glob("*.lock")):
+        if f"requirements/{lock.name}" not in own and not _NOT_OF_NODES.fullmatch(lock.stem):
             members[_LOCKS + lock.name] = lock.read_bytes()
     links = {}
     for path, kind, content in tree.entries:

@@ -284,7 +284,9 @@ def test_members_bring_packages_of_their_own(people: tuple[Person, Person]) -> N
     assert "on 2 node(s)" in Cluster(ann.lab).regatta(ann.home, *words, "needs.py").stdout
     assert "has 4.9.0" in types(ann, *words, "needs.py")
     names = ann.lab.ssh(ann.lab.nodes[0], "sudo ls /opt/regatta/layers").stdout.split()
-    numbers = [re.sub(r"^[0-9a-f]+", "", name) for name in names if re.fullmatch(r"[0-9a-f]+(-u\d+-[0-9a-f]{8})?", name)]
+    numbers = [
+        re.sub(r"^[0-9a-f]+", "", name) for name in names if re.fullmatch(r"[0-9a-f]+(-u\d+-[0-9a-f]{8})?", name)
+    ]
     assert len({*numbers}) == 3 and numbers.count("") >= 1
 
 

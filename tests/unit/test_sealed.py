@@ -112,7 +112,11 @@ def test_all_of_it_is_there_and_the_code_is_what_ran(project: tree.Tree, key: Pa
     assert found.fingerprint.startswith("SHA256:") and found.missing == ()
     assert {run.run_id for run in found.records} == {run.run_id for run in [*runs(project.release), failed]}
     lines = list(found.lines())
-    assert {"node.lock", "torch-cpu.lock"} <= {*found.locks} and ", ".join(found.locks) in lines[3]
+    assert (
+        {"node.lock", "torch-cpu.lock"} <= {*found.locks}
+        and "dev.lock" not in found.locks
+        and ", ".join(found.locks) in lines[3]
+    )
     with zipfile.ZipFile(file) as archive:
         assert archive.read("locks/node.lock") == (paths.PROJECT / "requirements/node.lock").read_bytes()
     assert "7 runs (1 failed, 6 succeeded)" in lines[0] and lines[2] == f"signed by {found.fingerprint}"

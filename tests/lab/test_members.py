@@ -309,14 +309,17 @@ def test_a_member_has_a_notebook(people: tuple[Person, Person]) -> None:
 ON_RAY = """\
 import os, sys, time
 import ray
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy as On
 ray.init()
-@ray.remote
+apart = ray.util.placement_group([{"CPU": 1}] * 2, strategy="STRICT_SPREAD")
+ray.get(apart.ready())
+@ray.remote(num_cpus=1)
 class Where:
     def told(self):
         return ray.util.get_node_ip_address()
     def fail(self):
         os._exit(7)
-kept = [Where.options(scheduling_strategy="SPREAD").remote() for _ in range(2)]
+kept = [Where.options(scheduling_strategy=On(apart, place)).remote() for place in range(2)]
 print("actors on", len(set(ray.get([one.told.remote() for one in kept]))), flush=True)
 if len(sys.argv) > 1:
     ray.get(kept[0].fail.remote())

@@ -32,10 +32,10 @@ for line in sys.stdin:
 
 
 class Drawer:
-    """Draws charts, in processes for all cores but that of this one; leaving it ends them."""
+    """Draws charts, in as many processes as there are cores; leaving it ends them."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max(1, min(_MOST, (os.cpu_count() or 1) - 1)))
+        self._threads = ThreadPoolExecutor(min(_MOST, os.cpu_count() or 1))
         self._own = threading.local()
         self._processes: list[subprocess.Popen[str]] = []
 

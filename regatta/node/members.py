@@ -196,7 +196,7 @@ def _begin_layer(place: Place, asked: BeginLayer) -> BeginLayer:
 
 
 def _layer(place: Place, key: str | None) -> bool:
-    """Whether it may be the layer of a run: none, everybody's, or an own one."""
+    """Whether it may be the layer of a run: none, one for all, or an own one."""
     return key is None or (bool(_WORD.match(key)) and not layers.foreign(place, key))
 
 

@@ -143,9 +143,7 @@ def render(report: Report, drawer: Drawer | None = None) -> str:
         "style": _text("report.css"),
         "program": _text("report.js"),
         "vega": vega.script(),
-        "payload": base64.b64encode(gzip.compress(_payload(report, overview, every, cases), 6, mtime=0)).decode(
-            "ascii"
-        ),
+        "payload": _packed(_payload(report, overview, every, cases)),
     }
     svgs = {place: svg.result() for place, svg in drawn.items()}
     return environment.get_template("report.html.j2").render(**content, drawn=svgs)

@@ -609,7 +609,7 @@ def test_layers_of_a_member_take_the_place_of_no_others(ask: Ask, folder: Path) 
             (top / key).mkdir(parents=True)
             (top / f".{key}.json").write_text('{"for": []}')
             os.utime(top / f".{key}.json", (number, number))
-    (pruned,) = [brought(ask, key=OWN_LAYER.replace("0123", "0125"))["done"]["pruned"]]
+    pruned = brought(ask, key=OWN_LAYER.replace("0123", "0125"))["done"]["pruned"]
     assert len(pruned) >= 3 and all(key.startswith("c") for key in pruned)
 
 

@@ -199,7 +199,7 @@ def test_only_answers_that_were_given_can_differ() -> None:
     assert quiet.groups[0].seconds("total") == [torch.phases.total]
 
 
-def test_charts_are_drawn_in_other_processes_and_what_goes_wrong_there_is_said() -> None:
+def test_charts_are_drawn_in_other_processes_whose_errors_are_shown() -> None:
     with Drawer() as drawer:
         wide = [{"mark": "bar", "data": {"values": []}, "width": width} for width in range(100, 110)]
         for width, svg in enumerate(map(drawer.svg, wide), 100):

@@ -1,6 +1,13 @@
 """What a person types about runs: `fab --list`. The tasks are regatta's own, so `regatta TASK` does the same."""
 
+# ruff: noqa: E402
+
+import sys
+
 from fabric.main import program
+
+# Invoke prevents that Python keeps what it compiles, so each command would compile the modules below again.
+sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
 
 from regatta.program import ABOUT_HOSTS
 from regatta.tasks.namespace import namespace

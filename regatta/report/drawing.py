@@ -1,23 +1,26 @@
 """Charts drawn in processes beside this one: vl-convert lets no other thread of Python work meanwhile."""
 
 import base64
+import contextlib
 import json
 import os
+import queue
 import subprocess
 import sys
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from regatta.errors import RecordError
+from regatta.errors import RecordError, UsageError
 
+FORMATS = ("svg", "png")
 _MOST = 4
 """Processes at most: each needs half a second to begin."""
 _PROGRAM = """
 import base64, json, sys
 sys.path[:] = json.loads(sys.stdin.readline())
 import vl_convert
+vl_convert.vegalite_to_svg({"mark": "bar", "data": {"values": []}})  # the first takes half a second
 for line in sys.stdin:
     try:
         asked = json.loads(line)
@@ -31,13 +34,23 @@ for line in sys.stdin:
 """
 
 
+def image_formats(text: str) -> tuple[str, ...]:
+    """`svg,png` -> formats; `none` -> no images. UsageError."""
+    wanted = () if text == "none" else tuple(text.split(","))
+    if unknown := [word for word in wanted if word not in FORMATS]:
+        raise UsageError(f"--charts takes {', '.join(FORMATS)} or none, not '{unknown[0]}'")
+    return wanted
+
+
 class Drawer:
-    """Draws charts, in as many processes as there are cores; leaving it ends them."""
+    """Draws charts, in as many processes as there are cores, which begin at once; leaving it ends them."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(min(_MOST, os.cpu_count() or 1))
-        self._own = threading.local()
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes = [_begun() for _ in range(min(_MOST, os.cpu_count() or 1))]
+        self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
+        for process in self._processes:
+            self._idle.put(process)
+        self._threads = ThreadPoolExecutor(len(self._processes))
 
     def __enter__(self) -> "Drawer":
         return self
@@ -45,8 +58,10 @@ class Drawer:
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(cancel_futures=True)
         for process in self._processes:
+            process.terminate()
             assert process.stdin and process.stdout
-            process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
             process.stdout.close()
             process.wait()
 
@@ -59,7 +74,7 @@ class Drawer:
         return self._threads.submit(lambda: base64.b64decode(self._done(svg)))
 
     def _done(self, asked: Mapping[str, Any] | str) -> str:
-        process = self._process()
+        process = self._idle.get()
         assert process.stdin and process.stdout
         try:
             process.stdin.write(f"{json.dumps(asked)}\n")
@@ -67,17 +82,27 @@ class Drawer:
             said = json.loads(process.stdout.readline())
         except (OSError, ValueError):
             raise RecordError(f"the program that draws charts has ended (code {process.wait()}): try again") from None
+        finally:
+            self._idle.put(process)
         if "error" in said:
             raise RecordError(f"a chart cannot be drawn: {said['error']}")
         return str(said["done"])
 
-    def _process(self) -> "subprocess.Popen[str]":
-        """That of this thread."""
-        if not hasattr(self._own, "process"):
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}  # Ctrl-C is ours
-            made = subprocess.Popen([sys.executable, "-Ic", _PROGRAM], encoding="utf-8", **pipes)  # type: ignore[call-overload]
-            assert made.stdin
-            made.stdin.write(f"{json.dumps(sys.path)}\n")
-            self._processes.append(made)
-            self._own.process = made
-        return self._own.process  # type: ignore[no-any-return]
+
+@contextlib.contextmanager
+def at_hand(drawer: Drawer | None) -> Iterator[Drawer]:
+    """The drawer that somebody else ends, or one for this block."""
+    if drawer is not None:
+        yield drawer
+    else:
+        with Drawer() as own:
+            yield own
+
+
+def _begun() -> "subprocess.Popen[str]":
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}  # Ctrl-C is ours
+    process = subprocess.Popen([sys.executable, "-Ic", _PROGRAM], encoding="utf-8", **pipes)  # type: ignore[call-overload]
+    assert process.stdin
+    process.stdin.write(f"{json.dumps(sys.path)}\n")
+    process.stdin.flush()
+    return process  # type: ignore[no-any-return]

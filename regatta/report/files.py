@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regatta import files
-from regatta.errors import RecordError, UsageError
-from regatta.report import images, page, texts
+from regatta.errors import RecordError
+from regatta.report import drawing, images, page, texts
 from regatta.report.drawing import Drawer
 from regatta.report.page import Report
 from regatta.report.tables import Table
@@ -25,15 +25,9 @@ class Written:
     not_drawn: int
 
 
-def image_formats(text: str) -> tuple[str, ...]:
-    """`svg,png` -> formats; `none` -> no images. UsageError."""
-    wanted = () if text == "none" else tuple(text.split(","))
-    if unknown := [word for word in wanted if word not in images.FORMATS]:
-        raise UsageError(f"--charts takes {', '.join(images.FORMATS)} or none, not '{unknown[0]}'")
-    return wanted
-
-
-def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int) -> Written:
+def write(
+    folder: Path, report: Report, formats: Sequence[str], most_cases: int, drawer: Drawer | None = None
+) -> Written:
     """Write everything below `folder`, charts of the latest `most_cases` cases. RecordError where that fails."""
     latest = sorted(report.summaries, key=lambda summary: summary.case.latest, reverse=True)
     try:
@@ -41,16 +35,16 @@ def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int)
             (folder / name).mkdir(parents=True, exist_ok=True)
         drawn = latest[:most_cases] if formats else []
         wanted = [*images.of_all(report.summaries), *images.of_cases(drawn)] if formats else []
-        with Drawer() as drawer:
-            svgs = [(name, drawer.svg(images.still(spec, rows, "white"))) for name, spec, rows in wanted]
-            files.write(folder / PAGE, page.render(report, drawer))
+        with drawing.at_hand(drawer) as own:
+            svgs = [(name, own.svg(images.still(spec, rows, "white"))) for name, spec, rows in wanted]
+            files.write(folder / PAGE, page.render(report, own))
             others = [folder / "tables.md"]
             files.write(others[0], markdown(report))
             for table in report.tables:
                 others.append(folder / "tables" / f"{texts.file_name(table.name)}.csv")
                 files.write(others[-1], as_csv(table))
             for name, svg in svgs:
-                others += images.write(folder / "charts", name, svg.result(), formats, drawer)
+                others += images.write(folder / "charts", name, svg.result(), formats, own)
     except OSError as error:
         raise RecordError(
             f"the report cannot be written to {folder}: name another folder by --out ({error.strerror or error})"

@@ -10,7 +10,6 @@ from regatta.report.drawing import Drawer
 from regatta.report.specs import Spec
 from regatta.report.summary import Summary
 
-FORMATS = ("svg", "png")
 _WIDTH = 640
 
 

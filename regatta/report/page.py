@@ -1,6 +1,7 @@
 """The report as one HTML file that needs nothing else."""
 
 import base64
+import functools
 import gzip
 import itertools
 import json
@@ -66,7 +67,7 @@ class Report:
         """The runs that did not succeed."""
         return [record for record in self.records if record.exit.state != "succeeded"]
 
-    @property
+    @functools.cached_property
     def tables(self) -> list[Table]:
         """All tables, in the order of the page."""
         return tables.once(
@@ -90,13 +91,9 @@ class Report:
         )
 
 
-def render(report: Report, drawer: Drawer | None = None) -> str:
+def render(report: Report, drawer: Drawer) -> str:
     """The report as the text of one HTML page, whose charts a drawer draws meanwhile. Raises RecordError."""
     import jinja2
-
-    if drawer is None:
-        with Drawer() as own:
-            return render(report, own)
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("regatta.report"),

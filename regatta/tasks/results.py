@@ -58,9 +58,9 @@ def report(
     watch: bool = False,
 ) -> None:
     """Make a report of all records: one HTML file with the answers first, tables, charts."""
-    from regatta.report import files
+    from regatta.report import drawing
 
-    formats = files.image_formats(charts)
+    formats = drawing.image_formats(charts)
     most = whole("cases", cases) or 2
     records = records_dir()
     earlier = Path(against).expanduser() if against else None
@@ -88,10 +88,13 @@ def report(
 
 def _made(records: Path, folder: Path, formats: "tuple[str, ...]", most: int, **chosen: Any) -> Path:
     """The page, made and described in lines."""
-    from regatta.report import files, make
+    from regatta.report.drawing import Drawer
 
-    made = make.report(records, **chosen)
-    written = files.write(folder, made, formats, most)
+    with Drawer() as drawer:  # which begins while the records are read
+        from regatta.report import files, make
+
+        made = make.report(records, **chosen)
+        written = files.write(folder, made, formats, most, drawer)
     for line in made.broken:
         print(f"warning: left out: {line}", file=sys.stderr)
     for line in made.notes:

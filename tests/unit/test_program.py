@@ -213,7 +213,9 @@ def test_python_keeps_what_it_compiles(tmp_path: Path, program: str) -> None:
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "kept"), "REGATTA_RESULTS": str(tmp_path)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     subprocess.run([Path(sys.executable).with_name(program), "runs", "--records"], cwd=PROJECT, env=env, check=True)
-    assert [*(tmp_path / "kept").rglob("regatta/report/listing.*.pyc")]  # a module of that command
+    kept = tmp_path / "kept"
+    assert [*kept.rglob("regatta/report/listing.*.pyc")]  # a module of that command
+    assert [*kept.rglob("regatta/tasks/begin.*.pyc")]  # one of all commands
 
 
 def test_a_command_loads_at_its_start_nothing_that_only_others_need() -> None:

@@ -21,6 +21,7 @@ from regatta.records.record import SCHEMA_VERSION, Framework, Overhead, Record, 
 from regatta.records.store import Store
 from regatta.report import (
     charts,
+    drawing,
     files,
     images,
     make,
@@ -250,7 +251,7 @@ def test_a_search_is_drawn_with_the_best_until_then(value: float, best: list[flo
     assert [row["best"] for row in rows] == best
     with Drawer() as drawer:
         text = drawer.svg(images.still(specs.SEARCH, rows, "white")).result()
-        file, picture = images.write(tmp_path, "search", text, images.FORMATS, drawer)
+        file, picture = images.write(tmp_path, "search", text, drawing.FORMATS, drawer)
     assert "trial" in file.read_text() and picture.read_bytes()[:4] == b"\x89PNG"
     (without,) = summarise(cases([kept.one("digits", "single")]))
     assert charts.search_rows(without) == []
@@ -595,12 +596,12 @@ def test_the_page_cannot_be_written(store: Store, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "formats"), [("svg,png", ("svg", "png")), ("svg", ("svg",)), ("none", ())])
 def test_formats_of_charts(text: str, formats: tuple[str, ...]) -> None:
-    assert files.image_formats(text) == formats
+    assert drawing.image_formats(text) == formats
 
 
 def test_an_unknown_format_is_named() -> None:
     with pytest.raises(UsageError, match="--charts takes svg, png or none, not 'gif'"):
-        files.image_formats("svg,gif")
+        drawing.image_formats("svg,gif")
 
 
 @pytest.mark.parametrize(

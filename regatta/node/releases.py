@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -269,11 +270,8 @@ def protect(tree: str) -> None:
 
 def remove(tree: str) -> None:
     """Delete a read-only tree that root, or this user, owns."""
-    if not os.path.isdir(tree):
-        return
-    for base, _, _ in os.walk(tree):
-        os.chmod(base, 0o755)
-    shutil.rmtree(tree)
+    if not trees.remove(tree):
+        raise OSError(errno.ENOTEMPTY, "not all of it can be deleted", tree)
 
 
 def _switch(place: Place, release: str) -> None:

@@ -18,7 +18,8 @@ from regatta_protocol.notebook import FOLDER, LISTENS, TOKEN
 if TYPE_CHECKING:
     from regatta.hosts.cluster import Cluster
 
-PACKAGE = "jupyterlab==4.6.1"
+PACKAGES = ("jupyterlab==4.6.1", "ipywidgets==8.1.9")
+"""With widgets: bars of tqdm, and Ray warns in the first cell without them."""
 USUAL = 8888
 START_SECONDS = 60.0
 _AGAIN_SECONDS = 0.2
@@ -92,8 +93,8 @@ def _notebook(words: dict[str, Any]) -> None:
     given = typed(_OPTIONS, words)
     where = {name: given.pop(name) for name in requests.OF_CLUSTER if name in given}
     token = os.environ[TOKEN] = secrets.token_urlsafe(24)
-    more = {"with_": PACKAGE, "env": TOKEN}
-    given |= {name: (*given.get(name, ()), value) for name, value in more.items()}
+    more = {"with_": PACKAGES, "env": (TOKEN,)}
+    given |= {name: (*given.get(name, ()), *values) for name, values in more.items()}
     request = requests.own("ray", "workloads.common.notebook", "notebook", given, FOLDER)
     chosen = inventories.load(where.get("inventory"))
     with (

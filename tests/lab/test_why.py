@@ -211,5 +211,5 @@ def test_others_that_use_the_cores_of_a_host_are_named(cluster: Cluster, begin: 
 @pytest.mark.whole
 def test_a_network_that_loses_packets_is_named(cluster: Cluster, begin: Begin) -> None:
     run = begin(PROGRAM, "again")
-    with dropping(cluster, "numgen random mod 10 < 3 drop"):
+    with dropping(cluster, "numgen random mod 10 < 1 drop"):
         settled(cluster, run, LOSSY)

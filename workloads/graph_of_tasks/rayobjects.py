@@ -67,7 +67,8 @@ def _actor(calls: int) -> Iterator[str]:
 def _objects(largest: int) -> Iterator[str]:
     import ray
 
-    room = int(ray.cluster_resources().get("object_store_memory", 0)) // max(1, len(ray.nodes()))
+    alive = sum(node["Alive"] for node in ray.nodes())
+    room = int(ray.cluster_resources().get("object_store_memory", 0)) // max(1, alive)
     size = KB
     while size <= largest:
         if 2 * size > room:

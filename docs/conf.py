@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
@@ -45,5 +46,6 @@ def _read(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Connect it."""
+    """Connect it. Mermaid's pictures, which GitHub draws, are text here: what draws them would ask the network."""
+    app.add_lexer("mermaid", TextLexer)
     app.connect("source-read", _read)

@@ -91,7 +91,7 @@ class Drawer:
 
 @contextlib.contextmanager
 def at_hand(drawer: Drawer | None) -> Iterator[Drawer]:
-    """The drawer that somebody else ends, or one for this block."""
+    """The drawer that its owner ends, or one for this block."""
     if drawer is not None:
         yield drawer
     else:

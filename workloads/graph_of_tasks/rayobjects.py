@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workloads.common import events
@@ -64,11 +64,16 @@ def _actor(calls: int) -> Iterator[str]:
     yield f"an actor with state: {alone * 1e3:.2f} ms a call, {together:,.0f} calls a second"
 
 
+def smallest_store(nodes: Sequence[dict[str, Any]]) -> int:
+    """Bytes of the smallest object store of the nodes that are there; `nodes` as `ray.nodes()` gives them."""
+    stores = [node["Resources"].get("object_store_memory", 0) for node in nodes if node["Alive"]]
+    return int(min(stores, default=0))
+
+
 def _objects(largest: int) -> Iterator[str]:
     import ray
 
-    alive = sum(node["Alive"] for node in ray.nodes())
-    room = int(ray.cluster_resources().get("object_store_memory", 0)) // max(1, alive)
+    room = smallest_store(ray.nodes())
     size = KB
     while size <= largest:
         if 2 * size > room:

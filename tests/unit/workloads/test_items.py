@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from launching import Ended, python
 
+from workloads.graph_of_tasks.rayobjects import smallest_store
+
 pytestmark = pytest.mark.frameworks
 
 PERFECT = ("-m", "workloads.perfect")
@@ -91,6 +93,12 @@ def test_graphs_objects_and_actors_of_ray(ray_cluster: dict[str, str]) -> None:
 def _graphs(run: Ended) -> None:
     assert run.answer == {"chain": 36, "tree": 36}
     assert {"chain", "tree", "compute"} <= {event["name"] for event in run.of("phase")}
+
+
+def test_the_room_for_an_object_is_that_of_the_nodes_that_are_there() -> None:
+    gone, small, large = ({"Alive": size > 1, "Resources": {"object_store_memory": float(size)}} for size in (1, 2, 3))
+    assert smallest_store([gone, large, small, {"Alive": True, "Resources": {"object_store_memory": 4.0}}]) == 2
+    assert smallest_store([gone]) == 0
 
 
 def test_graphs_are_of_some_frameworks() -> None:

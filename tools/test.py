@@ -24,6 +24,8 @@ from typing import IO, Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 CONTROLLER, NODE = ".venv/bin/python", ".venv-node/bin/python"
+IMPORTS = f"{PROJECT}{os.pathsep}{PROJECT / 'tests'}"
+"""Where programs of tests/lab find what they import, beside their own folder."""
 EVERY = 20.0
 """Seconds between two progress lines."""
 PATIENCE = 180.0
@@ -221,11 +223,12 @@ def interrupt(parts: Sequence[Suite]) -> None:
         ended(part)
 
 
-def clean(parts: Sequence[Suite]) -> None:
-    """Remove labs of sessions that were killed and could not do so themselves."""
-    if any(part.name == "lab" and part.process for part in parts):
-        env = os.environ | {"PYTHONPATH": str(PROJECT)}
-        subprocess.run([CONTROLLER, "tests/lab/leftovers.py"], env=env, check=False)
+def clean(parts: Sequence[Suite]) -> bool:
+    """Remove labs of sessions that were killed and could not do so themselves; whether nothing failed."""
+    if not any(part.name == "lab" and part.process for part in parts):
+        return True
+    env = os.environ | {"PYTHONPATH": IMPORTS}
+    return subprocess.run([CONTROLLER, "tests/lab/leftovers.py"], env=env, check=False).returncode == 0
 
 
 def report(parts: Sequence[Suite], tier: str, known: dict[str, float], began: float) -> bool:
@@ -288,8 +291,8 @@ def main() -> int:
             interrupt(parts)
             return 130
         finally:
-            clean(parts)
-        return 0 if report(parts, asked.tier, known, began) else 1
+            removed = clean(parts)
+        return 0 if report(parts, asked.tier, known, began) and removed else 1
 
 
 if __name__ == "__main__":

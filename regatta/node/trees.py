@@ -38,4 +38,8 @@ def _holds_something(folder: str) -> bool:
 
 
 def _quiet(command: List[str]) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/")
+    """Found in the system's own folders too, where PATH does not name them."""
+    env = {**os.environ, "PATH": os.pathsep.join(filter(None, (os.environ.get("PATH"), os.defpath)))}
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env=env
+    )

@@ -1,4 +1,4 @@
-"""Remove labs of sessions of tests that were killed: `PYTHONPATH=. python tests/lab/leftovers.py`; others stay."""
+"""Remove labs of test sessions that were killed: `PYTHONPATH=.:tests python tests/lab/leftovers.py`; others stay."""
 
 import re
 from pathlib import Path

@@ -118,6 +118,15 @@ def test_trees_of_any_shape_go(open_folder: Path) -> None:
     assert list(top.iterdir()) == []  # the account may not write in the folder around it
 
 
+def test_a_tree_goes_where_path_names_no_folder_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tree/shut").mkdir(parents=True)
+    (tmp_path / "tree/shut/file").write_text("x" * 5000)
+    (tmp_path / "tree/shut").chmod(0o555)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert trees.size(str(tmp_path / "tree")) > 4096
+    assert trees.remove(str(tmp_path / "tree")) and not (tmp_path / "tree").exists()
+
+
 @needs_root
 def test_a_folder_of_a_run_is_made_as_its_account(place: dict, victim: Victim) -> None:
     release = Path(place["root"], "releases", "ab12")

@@ -96,6 +96,11 @@ def test_interrupted_it_ends_what_it_has_started(tmp_path: Path) -> None:
     assert (tmp_path / "ended").exists()
 
 
+def test_what_removes_labs_of_killed_sessions_finds_its_imports(program: ModuleType) -> None:
+    env = os.environ | {"PYTHONPATH": program.IMPORTS}
+    subprocess.run([sys.executable, "-c", "import leftovers"], cwd=PROJECT / "tests/lab", env=env, check=True)
+
+
 def test_what_has_passed_is_known_until_provisioning_or_the_test_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

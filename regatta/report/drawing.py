@@ -51,6 +51,7 @@ class Drawer:
         for process in self._processes:
             self._idle.put(process)
         self._threads = ThreadPoolExecutor(len(self._processes))
+        self._begun: dict[str, Future[str]] = {}
 
     def __enter__(self) -> "Drawer":
         return self
@@ -66,18 +67,21 @@ class Drawer:
             process.wait()
 
     def svg(self, chart: Mapping[str, Any]) -> "Future[str]":
-        """The text of an SVG of this specification of Vega-Lite. Its result raises RecordError."""
-        return self._threads.submit(self._done, chart)
+        """The text of an SVG of this specification of Vega-Lite, drawn once. Its result raises RecordError."""
+        asked = json.dumps(chart)
+        if asked not in self._begun:
+            self._begun[asked] = self._threads.submit(self._done, asked)
+        return self._begun[asked]
 
-    def png(self, svg: str) -> "Future[bytes]":
-        """A PNG of an SVG, with twice as many pixels. Its result raises RecordError."""
-        return self._threads.submit(lambda: base64.b64decode(self._done(svg)))
+    def png(self, svg: "Future[str]") -> "Future[bytes]":
+        """A PNG of an SVG on white, with twice as many pixels. Its result raises RecordError."""
+        return self._threads.submit(lambda: base64.b64decode(self._done(json.dumps(on_white(svg.result())))))
 
-    def _done(self, asked: Mapping[str, Any] | str) -> str:
+    def _done(self, asked: str) -> str:
         process = self._idle.get()
         assert process.stdin and process.stdout
         try:
-            process.stdin.write(f"{json.dumps(asked)}\n")
+            process.stdin.write(f"{asked}\n")
             process.stdin.flush()
             said = json.loads(process.stdout.readline())
         except (OSError, ValueError):
@@ -87,6 +91,12 @@ class Drawer:
         if "error" in said:
             raise RecordError(f"a chart cannot be drawn: {said['error']}")
         return str(said["done"])
+
+
+def on_white(svg: str) -> str:
+    """An SVG for a file: a page shows it on its own colour, other programs on theirs."""
+    tag, _, rest = svg.partition(">")
+    return f'{tag}><rect width="100%" height="100%" fill="white"/>{rest}'
 
 
 @contextlib.contextmanager

@@ -36,15 +36,15 @@ def write(
         drawn = latest[:most_cases] if formats else []
         wanted = [*images.of_all(report.summaries), *images.of_cases(drawn)] if formats else []
         with drawing.at_hand(drawer) as own:
-            svgs = [(name, own.svg(images.still(spec, rows, "white"))) for name, spec, rows in wanted]
+            svgs = {name: own.svg(images.still(spec, rows)) for name, spec, rows in wanted}
+            pngs = {name: own.png(svg) for name, svg in svgs.items() if "png" in formats}
             files.write(folder / PAGE, page.render(report, own))
             others = [folder / "tables.md"]
             files.write(others[0], markdown(report))
             for table in report.tables:
                 others.append(folder / "tables" / f"{texts.file_name(table.name)}.csv")
                 files.write(others[-1], as_csv(table))
-            for name, svg in svgs:
-                others += images.write(folder / "charts", name, svg.result(), formats, own)
+            others += images.write(folder / "charts", svgs if "svg" in formats else {}, pngs)
     except OSError as error:
         raise RecordError(
             f"the report cannot be written to {folder}: name another folder by --out ({error.strerror or error})"

@@ -1,12 +1,12 @@
 """Charts as SVG and PNG files, drawn by vl-convert without a browser or a network."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
-from regatta.report import across, charts, curves, specs, texts, theme
+from regatta.report import across, charts, curves, drawing, specs, texts, theme
 from regatta.report.charts import Row
-from regatta.report.drawing import Drawer
 from regatta.report.specs import Spec
 from regatta.report.summary import Summary
 
@@ -34,20 +34,19 @@ def of_cases(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row
                 yield f"{name}-{chart.kind}", chart.spec, rows
 
 
-def still(spec: Spec, rows: Sequence[Row], background: str) -> Spec:
-    """One chart as it is drawn into a file: light, 640 pixels wide."""
-    look = {"width": _WIDTH, "config": theme.config(dark=False), "background": background}
+def still(spec: Spec, rows: Sequence[Row]) -> Spec:
+    """One chart as it is drawn without a browser: for a light page, 640 pixels wide."""
+    look = {"width": _WIDTH, "config": theme.config(dark=False), "background": "transparent"}
     return charts.with_rows(spec, rows) | look
 
 
-def write(folder: Path, name: str, text: str, formats: Sequence[str], drawer: Drawer) -> list[Path]:
-    """Write one chart, the text of an SVG, in each format. Raises OSError, RecordError."""
+def write(folder: Path, svgs: Mapping[str, Future[str]], pngs: Mapping[str, Future[bytes]]) -> list[Path]:
+    """Write charts by name, when they are drawn. Raises OSError, RecordError."""
     written = []
-    for ending in formats:
-        path = folder / f"{texts.file_name(name)}.{ending}"
-        if ending == "svg":
-            path.write_text(text, encoding="utf-8")
-        else:
-            path.write_bytes(drawer.png(text).result())
-        written.append(path)
+    for name, svg in svgs.items():
+        written.append(folder / f"{texts.file_name(name)}.svg")
+        written[-1].write_text(drawing.on_white(svg.result()), encoding="utf-8")
+    for name, png in pngs.items():
+        written.append(folder / f"{texts.file_name(name)}.png")
+        written[-1].write_bytes(png.result())
     return written

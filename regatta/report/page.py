@@ -189,7 +189,7 @@ def _drawn(
     wanted = (one for one in _wanted(report, overview, pictures, cases) if one[2])
     most = _PICTURES if len(report.records) <= _MANY_RUNS else _PICTURES_OF_MANY
     chosen = itertools.islice(wanted, most)
-    return {place: drawer.svg(images.still(spec, rows, "transparent")) for place, spec, rows in chosen}
+    return {place: drawer.svg(images.still(spec, rows)) for place, spec, rows in chosen}
 
 
 def _wanted(

@@ -209,8 +209,9 @@ def test_charts_are_drawn_in_other_processes_whose_errors_are_shown() -> None:
             drawer.svg({"mark": 3}).result()
         for process in drawer._processes:
             process.kill()
+        assert "<svg" in drawer.svg(wide[0]).result()  # as it was drawn before
         with pytest.raises(RecordError, match="that draws charts has ended"):
-            drawer.svg(wide[0]).result()
+            drawer.svg({**wide[0], "width": 200}).result()
     assert all(process.returncode is not None for process in drawer._processes)
 
 
@@ -250,9 +251,10 @@ def test_a_search_is_drawn_with_the_best_until_then(value: float, best: list[flo
     assert [(row["trial"], row["value"]) for row in rows] == [(1, 0.5), (3, 0.9), (4, 0.7)]
     assert [row["best"] for row in rows] == best
     with Drawer() as drawer:
-        text = drawer.svg(images.still(specs.SEARCH, rows, "white")).result()
-        file, picture = images.write(tmp_path, "search", text, drawing.FORMATS, drawer)
-    assert "trial" in file.read_text() and picture.read_bytes()[:4] == b"\x89PNG"
+        drawn = drawer.svg(images.still(specs.SEARCH, rows))
+        file, picture = images.write(tmp_path, {"search": drawn}, {"search": drawer.png(drawn)})
+    assert "trial" in file.read_text() and '<rect width="100%" height="100%" fill="white"/>' in file.read_text()
+    assert 'height="100%"' not in drawn.result() and picture.read_bytes()[:4] == b"\x89PNG"
     (without,) = summarise(cases([kept.one("digits", "single")]))
     assert charts.search_rows(without) == []
 

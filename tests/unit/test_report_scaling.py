@@ -214,5 +214,5 @@ def test_pictures_of_a_study_are_drawn() -> None:
         "torch × 2, batch 64, rate grown",
     }
     with Drawer() as drawer:
-        stills = [images.still(picture.spec, [*picture.rows], "white") for picture in (ranks, learning)]
+        stills = [images.still(picture.spec, [*picture.rows]) for picture in (ranks, learning)]
         assert all("torch" in svg.result() for svg in map(drawer.svg, stills))

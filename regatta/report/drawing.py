@@ -51,7 +51,7 @@ class Drawer:
         for process in self._processes:
             self._idle.put(process)
         self._threads = ThreadPoolExecutor(len(self._processes))
-        self._begun: dict[str, Future[str]] = {}
+        self._svgs: dict[str, Future[str]] = {}
 
     def __enter__(self) -> "Drawer":
         return self
@@ -69,9 +69,9 @@ class Drawer:
     def svg(self, chart: Mapping[str, Any]) -> "Future[str]":
         """The text of an SVG of this specification of Vega-Lite, drawn once. Its result raises RecordError."""
         asked = json.dumps(chart)
-        if asked not in self._begun:
-            self._begun[asked] = self._threads.submit(self._done, asked)
-        return self._begun[asked]
+        if asked not in self._svgs:
+            self._svgs[asked] = self._threads.submit(self._done, asked)
+        return self._svgs[asked]
 
     def png(self, svg: "Future[str]") -> "Future[bytes]":
         """A PNG of an SVG on white, with twice as many pixels. Its result raises RecordError."""

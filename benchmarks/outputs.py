@@ -16,7 +16,7 @@ from pathlib import Path
 
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
-from regatta.hosts.rsync import AS_RUN, over_ssh
+from regatta.hosts.rsync import AS_OWNER, over_ssh
 from regatta.node import working
 from regatta.run import catalogue, fetching, outputs
 
@@ -48,7 +48,7 @@ def main() -> None:
     parts, _ = outputs.look(remote, run)
     part = next(part for part in parts if part.count)
     node, size = part.node, part.bytes
-    plain = ["rsync", "-rt", *over_ssh(remote, node, AS_RUN)]
+    plain = ["rsync", "-rt", *over_ssh(remote, node, [*AS_OWNER, str(Path(outputs.source(node, run.id)).parent)])]
     came: dict[str, list[float]] = {"rsync": [], "fetch": []}
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", ".")) as folder:
         base = Path(folder)

@@ -21,15 +21,13 @@ from regatta.hosts.remote import Remote, explain
 from regatta.program import about_hosts
 from regatta_protocol.operations.hosts import GATE, SEND
 
-AS_RUN = ["setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs", "rsync"]
-"""rsync on a node without root's rights: the account of runs, in whose folders it reads."""
 AS_OWNER = [
     "sh",
     "-c",
     'own=$(stat --format=%U -- "$0") && [ "$own" != root ] || exit 1; '
     'exec setpriv --reuid="$own" --regid="$own" --init-groups --no-new-privs rsync "$@"',
 ]
-"""As `AS_RUN`, as the account of one run, whose folder comes behind it."""
+"""rsync on a node without root's rights: as the account of runs that owns the folder which comes behind it."""
 PARTIAL = ".regatta-partial"
 """Next to files that have not come whole: the part of them that has, for the next time."""
 _GONE = {23, 24}
@@ -112,8 +110,8 @@ class Fetch:
                 command.append(f"--rsync-path={shlex.join(['sudo', '-n', GATE, SEND])}")
                 own = {**os.environ, sudo.OF_GATE: asked}
             else:
-                program = AS_RUN if self._of["part"] else [*AS_OWNER, str(Path(source).parent)]
-                command += over_ssh(self._remote, self._node, program)
+                owned = Path(source).parents[1 if self._of["part"] else 0]
+                command += over_ssh(self._remote, self._node, [*AS_OWNER, str(owned)])
             begin = f"{openssh.for_rsync(self._node)}:{source}/"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command += [begin, f"{target}/"]

@@ -17,7 +17,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator
 
 from regatta.node import main as serving
-from regatta.node import members, rights, rundirs, staging
+from regatta.node import members, outputs, staging
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import decode
 from regatta_protocol.operations.hosts import GATE, SEND
@@ -96,7 +96,7 @@ def _sent(account: str, identity: str) -> str | int:
             words = members.sender(place, asked, listed.name)
             listed.write(b"\0".join(map(os.fsencode, asked.paths)))
             listed.flush()
-            user = rights.account(place, rundirs.path(place, asked.run))
+            user = outputs.account(place, asked.run, asked.part)
             os.fchown(listed.fileno(), 0, pwd.getpwnam(str(user)).pw_gid)
             os.fchmod(listed.fileno(), 0o640)
             return subprocess.call(words)

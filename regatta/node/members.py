@@ -333,13 +333,15 @@ def _part(place: Place, asked: AskLeft | AskSums | Sending) -> bool:
     return asked.part is None or asked.part in names
 
 
-def _left(place: Place, asked: AskLeft) -> AskLeft:
-    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
+def _left(place: Place, asked: AskLeft | AskSums | Sending) -> Any:
+    """Of a member with an account of their own, any part of the folder that only it has."""
+    if asked.part is None or not place.get("account"):
+        _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
     return asked
 
 
-def _sums(place: Place, asked: AskSums) -> AskSums:
-    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
+def _sums(place: Place, asked: AskSums | Sending) -> Any:
+    _left(place, asked)
     _must(all(map(_inside, asked.paths)), "files of another folder")
     return asked
 
@@ -349,13 +351,12 @@ def sender(place: Place, asked: Sending, listed: str) -> List[str]:
 
     What it reads there a run could read, too; it writes nothing.
     """
-    _must(_part(place, _read(place, asked)), f"the part {asked.part!r} of the shared folder")
-    _must(all(map(_inside, asked.paths)), "files of another folder")
+    _sums(place, asked)
     _must(bool(_FLAGS.match(asked.flags)), f"rsync with {asked.flags!r}")
     words = ["rsync", "--server", "--sender", asked.flags, "--timeout=60", "--files-from", listed, "--from0"]
-    user = rights.account(place, rundirs.path(place, asked.run))
+    user = outputs.account(place, asked.run, asked.part)
     as_run = ["/usr/bin/setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--no-new-privs"]
-    return [*as_run, *words, "--no-implied-dirs", ".", f"{outputs.source(place, asked.run, asked.part)}/"]
+    return [*as_run, *words, "--no-implied-dirs", ".", f"{outputs.source(place, asked.run, asked.part, user)}/"]
 
 
 def _sizes(place: Place, asked: AskSizes) -> AskSizes:

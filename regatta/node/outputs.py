@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
+import functools
 import hashlib
 import os
 import re
@@ -43,9 +44,14 @@ def folder(place: Place, run: str) -> str:
     return rundirs.path(place, run, "work")
 
 
-def source(place: Place, run: str, part: str | None) -> str:
-    """The folder of what a run has left, or a part of the shared folder."""
-    return folder(place, run) if part is None else shared.part(place, part)
+def account(place: Place, run: str, part: str | None) -> str | None:
+    """The account of runs that has what a run has left, or a part of the shared folder; for root."""
+    return rights.account(place, rundirs.path(place, run)) if part is None else shared.account(place, run, part)
+
+
+def source(place: Place, run: str, part: str | None, user: str | None) -> str:
+    """The folder of what a run has left, or a part of the shared folder; `user`: the `account` that has it."""
+    return folder(place, run) if part is None else shared.part(place, part, user)
 
 
 def given(place: Place, run: str) -> str:
@@ -53,7 +59,6 @@ def given(place: Place, run: str) -> str:
     return rundirs.path(place, run, "given.json")
 
 
-@rights.of_run(seconds=LOOK_SECONDS, gives=Left)
 def listing(
     place: Place, run: str, patterns: Sequence[str] = (), most: int = MOST_FILES, part: str | None = None
 ) -> Left:
@@ -61,11 +66,16 @@ def listing(
 
     `part`: look at that part of the shared folder instead (`shared.part`).
     """
+    user = account(place, run, part)
+    look = functools.partial(_look, place, run, patterns, most, part, user)
+    found: Left = rights.call(user, look, LOOK_SECONDS, Left)
+    return found
+
+
+def _look(place: Place, run: str, patterns: Sequence[str], most: int, part: str | None, user: str | None) -> Left:
     if part is None and not rundirs.there(place, run):
         raise Problem(f"no run '{run}' on this node: it was deleted, or never was here")
-    if part is not None and not shared.has(place):
-        return Left(0, 0, [], [])
-    top = source(place, run, part)
+    top = source(place, run, part, user)
     for way in [top] if part is None else [os.path.dirname(top), top]:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISDIR(os.lstat(way).st_mode):
@@ -90,6 +100,7 @@ def listing(
         bytes=sum(size for _, size, _, _ in found),
         files=found[: min(most, MOST_FILES)],
         left_out=sorted(left_out)[:MOST_LEFT_OUT],
+        top=top,
     )
 
 
@@ -217,12 +228,12 @@ def sums(place: Place, run: str, paths: Sequence[str], size: int, part: str | No
     The hash is None where the file was written while it was read. `size`: the bytes of all files, about. `part`: as in
     :func:`listing`.
     """
-    top = source(place, run, part)
+    user = account(place, run, part)
 
     def work() -> List[Any]:
+        top = source(place, run, part, user)
         return [_sum(os.path.join(top, path)) for path in paths]
 
-    user = rights.account(place, rundirs.path(place, run))
     return Sums(rights.call(user, work, LOOK_SECONDS + size / BYTES_A_SECOND))
 
 

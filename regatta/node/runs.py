@@ -217,7 +217,7 @@ def _begun(place: Place, asked: Spec, scratch: str, joined: Dict[str, Any] | Non
 
 
 def _environment(place: Place, asked: Spec, scratch: str, interface: str | None) -> Dict[str, str]:
-    env = {**asked.env, "REGATTA_SCRATCH": scratch, "REGATTA_RUN_ID": asked.id}
+    env = {**asked.env, **shared.variables(place, asked.env), "REGATTA_SCRATCH": scratch, "REGATTA_RUN_ID": asked.id}
     if os.path.isdir(HADOOP_CONF_DIR):
         env.setdefault("HADOOP_CONF_DIR", HADOOP_CONF_DIR)
     if interface:

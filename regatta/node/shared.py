@@ -1,18 +1,19 @@
 """The folder that all nodes see: each run's own part of it, and what a project keeps from run to run.
 
 All of it belongs to the shared account of runs, as which it is made, looked at and deleted. On the head it is on the
-disk; the others reach it over the network, and wait for the head some seconds where it is away. Runs of members who
-have an account of their own have no part of it.
+disk; the others reach it over the network, and wait for the head some seconds where it is away. The runs of a member
+who has an account of their own have another such folder, which belongs to that account.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pwd
 import re
 import time
-from typing import TYPE_CHECKING, Dict, List, Sequence
+from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, Sequence, TypeVar
 
 from regatta.node import rights, trees
 from regatta.node.problem import Problem
@@ -24,31 +25,67 @@ if TYPE_CHECKING:
 
 
 RUNS, PROJECTS, RESULTS = "runs", "projects", "ray_results"
-WITHOUT = "runs of members have no shared folder on this cluster (members_separate)"
+MEMBERS = "members"
+VARIABLES = ("REGATTA_SHARED", "REGATTA_PROJECT")
+WITHOUT = (
+    "runs of members have no shared folder on this cluster: with members_separate they need the head's own "
+    "(shared_folder_enabled, without shared_folder_path)"
+)
 LIST_SECONDS = 100.0
 DELETE_SECONDS = 400.0
+Done = TypeVar("Done")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
 
 
-def folder(place: Place) -> str:
-    """The same path on every node."""
-    return os.path.join(place["state"], "shared")
+def folder(place: Place, account: str | None = None) -> str:
+    """The same path on every node: of all runs, or of those of a member's own account."""
+    own = () if account in (None, place.get("user")) else (MEMBERS, str(account))
+    return os.path.join(place["state"], *(own or ("shared",)))
 
 
-def has(place: Place) -> bool:
-    """Whether this process, which works for a run, is of an account that has the folder."""
-    user = place.get("user")
-    return not user or os.geteuid() in (0, pwd.getpwnam(user).pw_uid)
+def _account(place: Place) -> str | None:
+    """The account of this process, which works for a run, where it is a member's own."""
+    user, number = place.get("user"), os.geteuid()
+    return None if not user or number in (0, pwd.getpwnam(user).pw_uid) else pwd.getpwuid(number).pw_name
 
 
-def part(place: Place, name: str) -> str:
-    """The part `runs/NAME` of a run, by its first generation, or `projects/KEY`. Problem for what can be no name."""
-    kind, _, own = name.partition("/")
-    path = os.path.join(folder(place), _named(kind), _named(own))
+def account(place: Place, run: str, part: str) -> str | None:
+    """The account of runs whose folder has a part of a run, which may not have been on this node; for root."""
+    user = place.get("account") or rights.account(place, rights.path(place, run))
+    if user != place.get("user"):
+        return user
+    there = (own for own in _accounts(place)[1:] if os.path.isdir(_part(folder(place, own), part)))
+    return next(there, user)
+
+
+def _accounts(place: Place) -> List[str | None]:
+    """The shared account of runs, then those of members who have one of their own; for the head."""
+    own = _within(os.path.join(place["state"], MEMBERS)) if place.get("user") else []
+    mounted = (path for path in own if os.stat(path).st_uid)  # else it is root's point, at which nothing is mounted
+    return [place.get("user"), *map(os.path.basename, mounted)]
+
+
+def variables(place: Place, env: Mapping[str, str]) -> Dict[str, str]:
+    """Those of a run's variables that lead to its parts, leading to the folder of the account of this process."""
+    old, new = f"{folder(place)}/", f"{folder(place, _account(place))}/"
+    return {name: new + env[name][len(old) :] for name in VARIABLES if env.get(name, "").startswith(old)}
+
+
+def part(place: Place, name: str, account: str | None = None) -> str:
+    """The part `runs/NAME` of a run, by its first generation, or `projects/KEY`; `account`: as for `folder`.
+
+    Problem for what can be no name.
+    """
+    path = _part(folder(place, account), name)
     with contextlib.suppress(OSError):
         if _NAME.match(now := os.readlink(path)):  # the key that a project had once
             return os.path.join(os.path.dirname(path), now)
     return path
+
+
+def _part(top: str, name: str) -> str:
+    kind, _, own = name.partition("/")
+    return os.path.join(top, _named(kind), _named(own))
 
 
 def _named(name: str) -> str:
@@ -65,27 +102,27 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
     """
     if not spec.shared:
         return None
-    if not has(place):
-        if spec.keep:
-            raise Problem(f"{WITHOUT}, in which the project's folders would be kept: leave --keep out")
-        return WITHOUT
+    account = _account(place)
+    top = folder(place, account)
     try:
-        if place.get("user") and not os.path.lexists(folder(place)):
+        if place.get("user") and not os.path.lexists(top):
+            if spec.keep and account:
+                raise Problem(f"{WITHOUT}. The project's folders would be kept there: leave --keep out")
             if spec.keep:
                 raise Problem(
                     "this cluster has no shared folder, in which the project's folders would be kept: leave --keep "
                     "out, or set shared_folder_enabled: true and run 'regatta provision'"
                 )
-            return None
-        os.makedirs(part(place, f"{RUNS}/{spec.shared}"), 0o700, exist_ok=True)
-        os.makedirs(os.path.join(folder(place), RESULTS), 0o700, exist_ok=True)
+            return WITHOUT if account else None
+        os.makedirs(part(place, f"{RUNS}/{spec.shared}", account), 0o700, exist_ok=True)
+        os.makedirs(os.path.join(top, RESULTS), 0o700, exist_ok=True)
         if spec.keep and spec.former and spec.project:
-            _carry_over(os.path.join(folder(place), PROJECTS), spec.former, spec.project)
+            _carry_over(os.path.join(top, PROJECTS), spec.former, spec.project)
         for path in spec.keep:
             kept = path.removeprefix(f"{spec.folder}/") if spec.folder else path
-            _lead(os.path.join(work, path), os.path.join(part(place, f"{PROJECTS}/{spec.project}"), kept))
+            _lead(os.path.join(work, path), os.path.join(part(place, f"{PROJECTS}/{spec.project}", account), kept))
     except OSError as error:
-        said = f"the shared folder {folder(place)} cannot be used now: {error.strerror}"
+        said = f"the shared folder {top} cannot be used now: {error.strerror}"
         if place.get("user"):
             said += "; is the head up? systemctl status regatta-shared-folder"
         if spec.keep:
@@ -117,12 +154,23 @@ def _lead(path: str, kept: str) -> None:
 
 def parts(place: Place) -> SharedParts:
     """All that is there; for the head."""
+    runs: Dict[str, SharedPart] = {}
+    projects: Dict[str, SharedPart] = {}
 
-    def look() -> SharedParts:
-        return SharedParts(*(_sizes(os.path.join(folder(place), kind)) for kind in (RUNS, PROJECTS)))
+    def look(top: str) -> SharedParts:
+        return SharedParts(*(_sizes(os.path.join(top, kind)) for kind in (RUNS, PROJECTS)))
 
-    found: SharedParts = rights.call(place.get("user"), look, LIST_SECONDS, SharedParts)
-    return found
+    for found in _of_each(place, look, LIST_SECONDS, SharedParts):
+        runs.update(found.runs)
+        projects.update(found.projects)
+    return SharedParts(runs, projects)
+
+
+def _of_each(place: Place, work: Callable[[str], Done], seconds: float, gives: type[Done]) -> List[Done]:
+    """What `work` gives for the folder of each account of runs, as that account."""
+    return [
+        rights.call(user, functools.partial(work, folder(place, user)), seconds, gives) for user in _accounts(place)
+    ]
 
 
 def _sizes(top: str) -> Dict[str, SharedPart]:
@@ -143,24 +191,28 @@ def _changed(top: str) -> float:
 def remove(place: Place, runs: Sequence[str], projects: Sequence[str], unused: float) -> SharedRemoved:
     """Delete the parts of runs and of projects, and Ray's results that nothing was added to in `unused` seconds.
 
-    For the head, as the account of runs.
+    For the head, as the account of runs whose they are.
     """
     wanted = {kind: [_named(name) for name in names] for kind, names in ((RUNS, runs), (PROJECTS, projects))}
 
-    def clear() -> SharedRemoved:
+    def clear(top: str) -> SharedRemoved:
         freed, gone = 0, {}
         for kind, names in wanted.items():
-            paths = {name: os.path.join(folder(place), kind, name) for name in names}
+            paths = {name: os.path.join(top, kind, name) for name in names}
             gone[kind] = [name for name, path in paths.items() if os.path.isdir(path) and not os.path.islink(path)]
             freed += sum(_removed(paths[name]) for name in gone[kind])
-        _forget_former(os.path.join(folder(place), PROJECTS))
-        for path in _within(os.path.join(folder(place), RESULTS)):
+        _forget_former(os.path.join(top, PROJECTS))
+        for path in _within(os.path.join(top, RESULTS)):
             if time.time() - _changed(path) > unused:
                 freed += _removed(path)
         return SharedRemoved(tuple(gone[RUNS]), tuple(gone[PROJECTS]), freed)
 
-    removed: SharedRemoved = rights.call(place.get("user"), clear, DELETE_SECONDS, SharedRemoved)
-    return removed
+    done = _of_each(place, clear, DELETE_SECONDS, SharedRemoved)
+    return SharedRemoved(
+        tuple(run for one in done for run in one.runs),
+        tuple(key for one in done for key in one.projects),
+        sum(one.bytes for one in done),
+    )
 
 
 def _forget_former(top: str) -> None:

@@ -121,8 +121,7 @@ def _part(node: Node, run: str, said: Left, shared: str | None = None) -> NodeOu
             node.name, f"names a file outside of the run's working directory: {shown(bad)}; nothing of it was fetched"
         )
     left_out = tuple((str(path), str(why)) for path, why in said.left_out)
-    place = source(node, run) if shared is None else f"{node.state}/shared/{shared}"
-    return NodeOutput(node, said.count, said.bytes, files, left_out, place, shared)
+    return NodeOutput(node, said.count, said.bytes, files, left_out, said.top, shared)
 
 
 def _leads_out(path: str) -> bool:

@@ -32,7 +32,7 @@ FIELDS = {
     "ports": "variables with the ports at which it listens",
     "listens": "whether it does on this host; without it always",
     "port_ranges": "ranges at which only accounts of the cluster may connect",
-    "own_ports": "accounts, each with the range (`ports`) at which only its `number` and these accounts may connect",
+    "run_accounts": "accounts of one person's runs: `name`, `number`, and `ports`, where only these runs connect",
     "guarded": "true: it believes whoever connects, so that its ports are for accounts of the cluster only",
     "ways_in": "networks beyond the cluster that reach ports: `networks`, `ports`",
     "secrets": "tokens by name, see `Secret`",

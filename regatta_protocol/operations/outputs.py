@@ -12,12 +12,14 @@ class Left(Value):
 
     `files`: the first of them as lists of path, bytes, time in ns, and whether it came with the code and was changed,
     which may be many; `left_out`: lists of path and why. The names are the run's choice, and checked by who reads them.
+    `top`: the folder on the node that they are in.
     """
 
     count: int
     bytes: int
     files: Any
     left_out: Any
+    top: str = ""
 
 
 class AskLeft(Operation[Left]):

@@ -32,9 +32,23 @@ time.sleep(float(sys.argv[1]))
 print("ends", flush=True)
 """
 
+SHARES = """\
+import os, pathlib, time
+rank, part, kept = os.environ["RANK"], pathlib.Path(os.environ["REGATTA_SHARED"]), pathlib.Path("models/epoch")
+(part / f"of{rank}").write_text(rank)
+end = time.monotonic() + 60
+while len(list(part.glob("of?"))) < 2 and time.monotonic() < end:
+    time.sleep(0.2)
+print("shares", sorted(path.read_text() for path in part.glob("of?")), part.stat().st_uid == os.getuid(), flush=True)
+if rank == "0":
+    before = kept.read_text() if kept.exists() else "0"
+    kept.write_text(str(int(before) + 1))
+    print("kept", before, flush=True)
+"""
 SERVES = """\
 import os, socket, sys, time
 open("secret", "w").write("x")
+open(os.environ["REGATTA_SHARED"] + "/secret", "w").write("x")
 open(f"/dev/shm/secret-{os.environ['RANK']}", "w").write("x")
 address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 server = socket.create_server(("", address[1])) if os.environ["RANK"] == "0" else None
@@ -65,13 +79,19 @@ def tries(what, work):
 def spoken(*words):
     end = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
     return not end.returncode and words
+def heard(asked, *words):
+    end = subprocess.run(words, capture_output=True, input=asked, text=True, timeout=60)
+    return ("heard" in end.stdout or (asked and not end.returncode)) and words
 for folder in (f"{state}/runs", f"{state}/data", f"{state}/home", f"{state}/homes/regatta-bob", f"{state}/ray",
                f"{state}/shared", f"{state}/.ssh", bobs, f"{bobs}/work", f"{bobs}/scratch", "/opt/regatta/releases",
-               "/opt/regatta/layers", "/var/lib/regatta-shared", "/root"):
+               "/opt/regatta/layers", "/var/lib/regatta-shared", "/root", f"{state}/members",
+               f"{state}/members/regatta-bob", f"{state}/members/regatta-bob/runs/serving", "/etc/regatta/shared_keys",
+               "/var/lib/regatta-members", "/var/lib/regatta-members/regatta-bob"):
     tries(folder, lambda: os.listdir(folder) or [folder])
 for file in (f"{bobs}/log", f"{bobs}/spec.json", f"{bobs}/hidden.json", f"{bobs}/work/secret",
              f"{state}/runs/.serving.json", "/dev/shm/secret-0", "/dev/shm/secret-1", "/etc/regatta/ray_token",
-             f"{state}/.ssh/id_ed25519"):
+             f"{state}/.ssh/id_ed25519", f"{state}/members/regatta-bob/runs/serving/secret",
+             "/var/lib/regatta-members/regatta-bob/runs/serving/secret", "/etc/regatta/shared_keys/regatta-bob"):
     tries(file, lambda: open(file, "rb").read() or "empty")
     tries(file, lambda: open(file, "r+b") and "opened to write")
     link = f"link{done}"
@@ -101,12 +121,25 @@ for account in (me, "regatta", "regatta-bob"):
             tries(f"ssh {account}@{where}", lambda: spoken(*ssh, *more, f"{account}@{where}", "true"))
             forward = ["-W", f"{host}:{port}", f"{account}@{where}"]
             tries(f"ssh -W {account}@{where}", lambda: spoken(*ssh, *more, *forward))
+mine = ["-i", f"/etc/regatta/shared_keys/{me}", *ssh[1:]]
+for account in (me, "regatta", "regatta-bob"):
+    for where in (host, other, "127.0.0.1"):
+        tries(f"shell of {account}@{where}", lambda: heard("", "ssh", *mine, f"{account}@{where}", "echo heard"))
+        tries(f"way by {account}@{where}", lambda: spoken("ssh", *mine, "-W", f"{host}:{port}", f"{account}@{where}"))
+        for asked in ("ls /", "ls /regatta-bob", "get /regatta-bob/runs/serving/secret stolen", "ls /etc",
+                      "symlink /regatta-bob /regatta-ann/x\\nls /regatta-ann/x/"):
+            tries(f"{asked} of {account}@{where}", lambda: heard(asked, "sftp", "-b", "-", *mine, f"{account}@{where}"))
 for words in (["sudo", "-n", "true"], ["sudo", "-n", "/etc/regatta/gate"], ["su", "-c", "true"], ["crontab", "-l"],
               ["systemctl", "stop", "regatta-run-serving.service"],
               ["systemctl", "kill", "regatta-run-serving.service"],
               ["systemd-run", "--user", "true"], ["setpriv", "--reuid=regatta-bob", "true"], ["sbatch", "--wrap=true"],
               ["journalctl", "-qn1", "-u", "regatta-run-serving.service", "--grep=."]):
     tries(" ".join(words), lambda: spoken(*words))
+session = {**os.environ, "XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}"}
+session["DBUS_SESSION_BUS_ADDRESS"] = f"unix:path={session['XDG_RUNTIME_DIR']}/bus"
+subprocess.run(["loginctl", "enable-linger", me], timeout=60)
+for words in (["systemd-run", "--user", "true"], ["systemctl", "--user", "start", "basic.target"]):
+    tries(" ".join(words), lambda: not subprocess.run(words, env=session, timeout=60).returncode and "started")
 print("tried", done, flush=True)
 """
 
@@ -462,6 +495,9 @@ def separate(people: tuple[Person, Person]) -> tuple[Person, Person]:
     ann, bob = people
     (ann.home / "job.py").write_text(SCRIPT)
     types(ann, "torchrun", "--workers", "1", "--name", "of-before", "job.py", "0")
+    for node in ann.lab.nodes:  # as people's hosts have them, so that each session starts services of its account's
+        packages = "apt-get update -q && apt-get install -qy --no-install-recommends libpam-systemd polkitd"
+        ann.lab.ssh(node, f"sudo sh -c '{packages} dbus-user-session'")
     ann.lab.ssh(ann.lab.nodes[1], "sudo useradd --uid 66000 regatta-bob")
     settings(ann.lab, ["ann"], GROUP, members_separate=True)
     said = " ".join(play(ann.lab, "provision", good=False).split())
@@ -488,7 +524,6 @@ def test_a_members_runs_have_an_account_of_their_own(separate: tuple[Person, Per
     ann, _ = separate
     said = types(ann, "torchrun", "--workers", "2", "--name", "apart", "job.py", "0")
     assert "begins 0" in said and "begins 1" in said and "apart: succeeded" in said
-    assert "runs of members have no shared folder on this cluster" in said
     assert "begins" in types(ann, "logs", "apart") and "out0" in types(ann, "ls", "apart")
     assert "2 files" in types(ann, "fetch", "apart", "--to", "own")
     assert {path.name for path in (ann.home / "own").rglob("out*")} == {"out0", "out1"}
@@ -500,8 +535,6 @@ def test_a_members_runs_have_an_account_of_their_own(separate: tuple[Person, Per
     (ann.home / "on_ray.py").write_text(ON_RAY)
     for command, script in (("rayrun", "on_ray.py"), ("sparkrun", "on_spark.py")):
         assert "cannot keep members' runs apart" in types(ann, command, "--workers", "2", script, good=False)
-    kept = types(ann, "torchrun", "--workers", "1", "--keep", "models/", "job.py", "0", good=False)
-    assert "leave --keep out" in kept and "members_separate" in kept
     assert "queued" in types(ann, "torchrun", "--detach", "--workers", "2", "--name", "alone", "job.py", "0")
     assert ended(ann, "alone") == "succeeded"
     for node in ann.lab.nodes:
@@ -511,6 +544,22 @@ def test_a_members_runs_have_an_account_of_their_own(separate: tuple[Person, Per
         )
     assert "2 files" in " ".join(Cluster(ann.lab).fab("fetch", "apart", "--to", str(ann.home / "roots")).stdout.split())
     assert "begins" in Cluster(ann.lab).fab("logs", "apart").stdout
+
+
+def test_runs_of_a_member_share_a_folder_that_no_others_have(separate: tuple[Person, Person]) -> None:
+    ann, bob = separate
+    for person in separate:
+        (person.home / "shares.py").write_text(SHARES)
+    words = ("torchrun", "--workers", "2", "--keep", "models/")
+    for name, before in (("shares", 0), ("again", 1)):
+        said = types(ann, *words, "--name", name, "shares.py")
+        assert f"kept {before}" in said and said.count("shares ['0', '1'] True") == 2
+    assert "kept 0" in types(bob, *words, "--name", "of-bob", "shares.py")
+    types(ann, "fetch", "again", "--to", "from-ann")
+    Cluster(ann.lab).fab("fetch", "again", "--to", str(ann.home / "from-root"))
+    for folder in ("from-ann", "from-root"):
+        came = {path.name: path.read_text() for path in (ann.home / folder).rglob("*") if path.is_file()}
+        assert came == {"of0": "0", "of1": "1", "epoch": "2"}
 
 
 def test_a_hostile_run_reaches_nothing_of_another_members(separate: tuple[Person, Person]) -> None:
@@ -555,6 +604,8 @@ def test_the_account_of_a_member_who_leaves_goes_with_all_it_runs(separate: tupl
     play(lab, "provision")
     running.wait(120)
     for node in lab.nodes:
+        assert lab.ssh(node, "sudo ls /var/lib/regatta/members").stdout.split() == ["regatta-ann"]
+        assert "regatta-bob" not in lab.ssh(node, "cat /proc/mounts; sudo ls /etc/regatta/shared_keys").stdout
         assert (
             lab.ssh(node, "id regatta-bob", check=False).returncode and "ann" in lab.ssh(node, "id regatta-ann").stdout
         )
@@ -569,7 +620,8 @@ def test_the_account_of_a_member_who_leaves_goes_with_all_it_runs(separate: tupl
     play(lab, "provision")
     for node in lab.nodes:
         passage = "getfacl -ps /var/lib/regatta | grep ^group:[^:]"
-        left_over = f"getent group regatta-members; ls -d /var/lib/regatta/homes; {passage}"
+        folders = "/var/lib/regatta/homes /etc/regatta/shared_keys /etc/ssh/sshd_config.d/*members*"
+        left_over = f"getent group regatta-members; ls -d {folders}; ls /var/lib/regatta/members; {passage}"
         assert lab.ssh(node, f"sudo sh -c '{left_over}'", check=False).stdout == ""
         assert lab.ssh(node, "id regatta-ann", check=False).returncode
     assert "begins" in types(ann, "logs", "apart")

@@ -22,7 +22,7 @@ from hostile import needs_root
 from regatta import paths
 from regatta.frameworks import plan, registry
 from regatta.hosts import sources, sudo
-from regatta.node import layers, main, manifest, members, releases, staging
+from regatta.node import layers, main, manifest, members, releases, rights, shared, staging
 from regatta_protocol.operations.hosts import GATE, SEND
 from regatta_protocol.operations.outputs import Sending
 from regatta_protocol.place import Place
@@ -352,7 +352,7 @@ def test_a_run_has_the_account_and_the_ports_of_the_member_who_asks(apart: Ask, 
     assert "may not have the ports" in apart("inspect", {"facts_wanted": False, "ports": [8000, 8100]})["error"]
     (own / "root/releases" / RELEASE).mkdir(parents=True, exist_ok=True)
     error = apart("run.start", spec(own, mode="unit", keep=["kept"], shared="new", project="plums"), lies)["error"]
-    assert "runs of members have no shared folder on this cluster (members_separate)" in error
+    assert "runs of members have no shared folder on this cluster: with members_separate" in error
     assert not (own / "state/runs/new").exists()
 
 
@@ -383,6 +383,43 @@ def test_the_files_of_a_run_are_read_as_its_account(apart: Ask, own: Path) -> No
     assert words[:3] == ["/usr/bin/setpriv", f"--reuid={APART}", f"--regid={APART}"]
     assert apart("run.left", {"run": "mine", "most": 9, "part": "projects/plums"})["done"]["count"] == 0
     assert {one["id"] for one in apart("run.list")["done"]["runs"]} == {"mine", "old"}
+
+
+@needs_root
+def test_the_runs_of_a_member_have_a_shared_folder_of_their_own(apart: Ask, own: Path) -> None:
+    """Its parts are the member's also where no run of that name was on the node."""
+    state = own / "state"
+    tops = {RUNS: state / "shared", APART: state / "members" / APART}
+    for account, top in tops.items():
+        for part in ("runs/elsewhere", "projects/plums"):
+            (top / part).mkdir(parents=True)
+            (top / part / "of").write_text(account)
+        for path in (top, *top.rglob("*")):
+            path.chmod(0o700)
+            shutil.chown(path, account)
+    known: Place = json.loads((own / "gate.json").read_text())
+    place: Place = {**known, "by": MEMBER, "account": APART}
+    try:
+        for part in ("runs/elsewhere", "projects/plums"):
+            left = apart("run.left", {"run": "elsewhere", "most": 9, "part": part})["done"]
+            assert left["top"] == str(tops[APART] / part) and [one[0] for one in left["files"]] == ["of"]
+            (known_sum,) = apart("run.sums", {"run": "x", "paths": ["of"], "size": 4, "part": part})["done"]["sums"]
+            assert known_sum[2] == hashlib.sha256(APART.encode()).hexdigest()
+            words = members.sender(place, Sending("elsewhere", ("of",), "-LtRe.LsfxCIvu", part), "list")
+            assert words[1] == f"--reuid={APART}" and words[-1] == f"{tops[APART]}/{part}/"
+        env = {"REGATTA_SHARED": f"{state}/shared/runs/new", "REGATTA_PROJECT": f"{state}/shared/projects/x", "A": "b"}
+        told = rights.call(APART, lambda: shared.variables(known, env))
+        assert told == {name: env[name].replace("/shared/", f"/members/{APART}/") for name in list(env)[:2]}
+        assert rights.call(RUNS, lambda: shared.variables(known, env)) == {name: env[name] for name in told}
+        (tops[APART] / "runs/alone").mkdir()
+        assert shared.account(known, "alone", "runs/alone") == APART
+        assert shared.account(known, "never", "runs/never") == RUNS
+        assert {*shared.parts(known).runs} == {"elsewhere", "alone"}
+        assert shared.remove(known, ["elsewhere"], [], 9.0).runs == ("elsewhere", "elsewhere")
+        assert {*shared.parts(known).runs} == {"alone"} and {*shared.parts(known).projects} == {"plums"}
+    finally:
+        shutil.rmtree(state / "shared")
+        shutil.rmtree(state / "members")
 
 
 @needs_root

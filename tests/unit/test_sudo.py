@@ -198,7 +198,7 @@ def test_a_login_without_sudo_asks_only_the_gate(sshd: Server, tmp_path: Path) -
     assert "--rsync-path=rsync" in rsync.over_ssh(remote, node)
     for refused in (
         lambda: remote.as_root(node, ["true"]),
-        lambda: rsync.over_ssh(remote, node, rsync.AS_RUN),
+        lambda: rsync.over_ssh(remote, node, [*rsync.AS_OWNER, "/x"]),
         lambda: commands.refuse_member(member, "provision"),
     ):
         with pytest.raises(PrivilegeError, match="a member's, without sudo"):

@@ -9,6 +9,15 @@ from provisioning import play
 from waiting import Waiting
 
 
+def test_no_session_starts_services_of_the_account_of_runs(cluster: Cluster) -> None:
+    """They would be outside of the runs' units. PAM starts them with a session, logind where an account lingers."""
+    for node in cluster.lab.nodes:
+        start = "systemctl start user@$(id -u {0}); systemctl show --value --property Result user@$(id -u {0})"
+        results = {name: cluster.lab.ssh(node, f"sudo sh -c '{start.format(name)}'") for name in ("regatta", "ubuntu")}
+        assert results["regatta"].stdout.strip() == "exec-condition"
+        assert results["ubuntu"].stdout.strip() != "exec-condition"
+
+
 def test_root_follows_nothing_that_a_run_owns(cluster: Cluster, tmp_path: Path) -> None:
     nodes = cluster.lab.nodes
     with ExitStack() as going, Attack(cluster.lab, nodes[:2]) as attack:

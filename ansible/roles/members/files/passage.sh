@@ -26,7 +26,7 @@ case $(timeout 20 stat --format=%a "$state/shared" 2> /dev/null) in
 esac
 for one in "$@"; do
     case ${one##*/} in
-        runs | data | homes | shared) ;;
+        runs | data | homes | shared | members) ;;
         *) [ -L "$one" ] || [ ! -d "$one" ] || has --- "$one" ;;
     esac
 done

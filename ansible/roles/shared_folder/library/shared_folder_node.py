@@ -1,6 +1,7 @@
 """The place where a node sees the shared folder, and the head's own files behind it. Looks at what is mounted there
 before it touches anything, which no stock module does."""
 
+import contextlib
 import os
 import pwd
 import stat
@@ -55,8 +56,12 @@ def unmount(point, check):
     found = at_or_below(point)
     for path in [] if check else reversed(found):
         run("umount", "--lazy", path)
-    if not check and (left := at_or_below(point)):
-        raise NodeError(f"still mounted: {', '.join(left)}; end what uses it (fuser -m) and try again")
+    if not check:
+        if left := at_or_below(point):
+            raise NodeError(f"still mounted: {', '.join(left)}; end what uses it (fuser -m) and try again")
+        for path in {*found, point}:
+            with contextlib.suppress(OSError):
+                os.rmdir(path)  # where it is not there, runs know that they have no such folder
     return bool(found)
 
 
@@ -74,7 +79,8 @@ def remove(served, check):
 
 def close(data, check):
     """Only root's: a later account could get the number of Regatta's. The files stay that number's, out of reach."""
-    if os.lstat(data).st_uid == 0:
+    info = os.lstat(data)
+    if info.st_uid == 0 and stat.S_IMODE(info.st_mode) == 0o700:
         return False
     if not check:
         os.chmod(data, 0o700)

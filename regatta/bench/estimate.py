@@ -49,7 +49,10 @@ class Estimates:
 
     def total(self, entries: Iterable[Entry]) -> float:
         """Seconds of all these runs, one after another."""
-        return sum(self.seconds(entry)[0] for entry in entries)
+        kinds: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+        for entry in entries:
+            kinds[entry.point.name, entry.framework].append(entry)
+        return sum(self.seconds(same[0])[0] * len(same) for same in kinds.values())
 
 
 def span(seconds: float) -> str:

@@ -361,6 +361,13 @@ def test_an_estimate_without_records_is_rough() -> None:
     assert not known
 
 
+def test_the_estimate_of_all_runs_is_the_sum_of_each() -> None:
+    plan = plan_of(SMALL)
+    entries, estimates = order.ordered(plan, expand(plan, 4)), Estimates()
+    assert len({estimates.seconds(entry) for entry in entries}) > 2
+    assert estimates.total(entries) == pytest.approx(sum(estimates.seconds(entry)[0] for entry in entries))
+
+
 def test_an_estimate_knows_how_little_the_handwritten_digits_are() -> None:
     entries = {}
     for data in ('data = "handwritten"', 'data = "/mnist"'):

@@ -65,8 +65,11 @@ CONFINED = (
     "RestrictSUIDSGID",
     "LockPersonality",
 )
-OWN = ("PrivateTmp", "PrivateIPC")
-"""Of units of members' own accounts: names in /tmp are known beforehand, and another member could take them."""
+OWN = {"PrivateTmp": "yes", "PrivateIPC": "yes", "TemporaryFileSystem": "/dev/shm:mode=1777", "UMask": "0077"}
+"""Of units of members' own accounts: names in /tmp are known beforehand, and another member could take them.
+
+When the last session of such an account ends, systemd removes what the account has in the host's /dev/shm (RemoveIPC).
+"""
 
 
 def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Started:
@@ -254,7 +257,7 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         "ExecStopPost": "+" + notes.at_end(place, run, f"{python} {program} --post {folder}"),
     }
     if user != place["user"]:  # what it makes for all to read, it makes for itself
-        properties.update(dict.fromkeys(OWN, "yes"), UMask="0077")
+        properties.update(OWN)
     if spec.time_limit:  # the supervisor ends the run in time, and says why; the run may have stopped it
         properties["RuntimeMaxSec"] = f"{spec.time_limit + LATE_SECONDS:g}"
     command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={user}"]

@@ -35,7 +35,8 @@ print("ends", flush=True)
 SHARES = """\
 import os, pathlib, time
 rank, part, kept = os.environ["RANK"], pathlib.Path(os.environ["REGATTA_SHARED"]), pathlib.Path("models/epoch")
-(part / f"of{rank}").write_text(rank)
+(part / f"new{rank}").write_text(rank)
+(part / f"new{rank}").rename(part / f"of{rank}")
 end = time.monotonic() + 60
 while len(list(part.glob("of?"))) < 2 and time.monotonic() < end:
     time.sleep(0.2)
@@ -577,6 +578,8 @@ def test_a_hostile_run_reaches_nothing_of_another_members(separate: tuple[Person
         told = (host, port, lab.nodes[0], other)
         said = types(ann, "torchrun", "--now", "--workers", "2", "--name", "hostile", "hostile.py", *told)
         assert "REACHED" not in said, said
+        for node in lab.nodes:  # there systemd removes all of an account whose last session ends (RemoveIPC)
+            assert "secret" not in lab.ssh(node, "ls /dev/shm").stdout
         assert said.count("tried ") == 2 and "sees 0" not in said and "hostile: succeeded" in said
         types(ann, "fetch", "hostile", "--to", "stolen", "*", good=False)
         assert not [path for path in (ann.home / "stolen").rglob("*") if path.is_file()]

@@ -47,21 +47,35 @@ def of_run(
     lacks processes that have ended meanwhile. `energy`: the counters at the run's start.
     """
     joules, of_cards = (counters.joules(energy), counters.of_cards(energy)) if energy else (None, None)
-    noted = {name: _noted_span(place, name) for name in rundirs.names(place)}
-    told = rights.each(
-        place,
-        noted,
-        lambda own: _spans(place, {name: noted[name] for name in own}),
-        lambda own: {name: noted[name] or [0.0, 0.0] for name in own},
-    )
-    spans = {name: span for one in told for name, span in one.items()}
-    began, ended = spans.pop(run, [0.0, 0.0])
+    began, ended = _spans_of(place, [run])[run]
+    names = [name for name in rundirs.names(place) if name != run and not _over(place, name, began)]
+    spans = _spans_of(place, names)
     others = [name for name, (since, until) in spans.items() if since < ended and until > began]
     load = None
     if before is not None and began < ended:
         used = sum(max(0.0, seconds - before.get(name, 0.0)) for name, seconds in strangers().items())
         load = round(used / max(time.time() - began, 0.1), 2)
     return Contended(tuple(others), load, joules, of_cards)
+
+
+def _over(place: Place, run: str, moment: float) -> bool:
+    """Whether a run is known to have ended before this Unix time, by the time of one file: a node has many old runs."""
+    ended = notes.ended(place, run)
+    if ended is None and place.get("user") is None:
+        with contextlib.suppress(OSError):
+            ended = os.lstat(rundirs.path(place, run, "exit.json")).st_mtime
+    return ended is not None and ended < moment and not rundirs.unit_started(run)
+
+
+def _spans_of(place: Place, runs: list[str]) -> dict[str, list[float]]:
+    noted = {name: _noted_span(place, name) for name in runs}
+    told = rights.each(
+        place,
+        noted,
+        lambda own: _spans(place, {name: noted[name] for name in own}),
+        lambda own: {name: noted[name] or [0.0, 0.0] for name in own},
+    )
+    return {name: span for one in told for name, span in one.items()}
 
 
 def _noted_span(place: Place, run: str) -> list[float] | None:

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Collection, Dict, List, Optional
 
 from regatta.node import notes, rights, runlog
 from regatta_protocol import decoding
@@ -164,7 +164,11 @@ def here(place: Place, run: str) -> bool | None:
 
     Those who may not read notes know only of units.
     """
-    if unit_started(run) or notes.is_starting(place, run):
+    if unit_started(run):
+        return True
+    if place.get("user") and notes.ended(place, run) is not None:  # most are, and nothing has to be opened for it
+        return False
+    if notes.is_starting(place, run):
         return True
     mode = (notes.read(place, run) or {}).get("mode")
     if mode == Mode.MEMBER:
@@ -228,7 +232,8 @@ def unfinished(place: Place) -> Dict[str, List[Any]]:
     """
     known = {run: here(place, run) for run in names(place)}
     unsure = [run for run in known if not known[run]]
-    own = rights.each(place, unsure, lambda runs: _own(place, runs), lambda runs: {"runs": runs, "going": []})
+    untold = {run for run in unsure if known[run] is None}
+    own = rights.each(place, unsure, lambda runs: _own(place, runs, untold), lambda runs: {"runs": runs, "going": []})
     silent, live = ({run for one in own for run in one[which]} for which in ("runs", "going"))
     going = [run for run in known if known[run] or (known[run] is None and run in live)]
     runs = [run for run in known if run in going or run in silent]
@@ -248,7 +253,11 @@ def _ports(plan: PlanKept) -> List[int]:
 
 
 @rights.of_run()
-def _own(place: Place, runs: List[str]) -> Dict[str, List[str]]:
-    """Of these runs, by their own files: those that have not said how they ended, and those that live."""
+def _own(place: Place, runs: List[str], untold: Collection[str]) -> Dict[str, List[str]]:
+    """Of these runs, by their own files: those that have not said how they ended, and the `untold` ones that live.
+
+    On this machine alone, where runs are the person's own, only those that have not said it are looked at again.
+    """
     silent = [run for run in runs if not _is_there(place, run, "exit.json")]
-    return {"runs": silent, "going": [run for run in runs if active(place, run)]}
+    looked_at = untold if place.get("user") else {*silent} & {*untold}
+    return {"runs": silent, "going": [run for run in runs if run in looked_at and active(place, run)]}

@@ -36,9 +36,11 @@ def first_cell(url: str) -> str:
         page.click('.jp-LauncherCard[data-category="Notebook"]')
         page.click(".jp-Notebook .jp-Cell .cm-content")
         page.keyboard.type(CELL)
+        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")  # else it is not sent
         page.keyboard.press("Shift+Enter")
         page.wait_for_selector(".jp-OutputArea-output :text('nodes')")
         text = page.inner_text(".jp-OutputArea")
+        assert "Jupyter news" not in page.inner_text("body")
         browser.close()
     return text
 

@@ -3,6 +3,7 @@
 It needs nothing but `jupyterlab`, which `regatta notebook` brings, and only then.
 """
 
+import json
 import os
 import socket
 from importlib import import_module
@@ -11,6 +12,8 @@ from pathlib import Path
 
 from regatta_protocol.notebook import FOLDER, LISTENS, TOKEN
 
+WITHOUT_NEWS = {"@jupyterlab/apputils-extension:notification": {"checkForUpdates": False, "fetchNews": "false"}}
+"""Without this it asks in each run whether it may fetch news from the internet."""
 _FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
 
 
@@ -43,6 +46,9 @@ def main() -> None:
     """Serve until it is ended, by `Shut Down` in its menu or with the run."""
     for name in _FOLDERS:
         os.environ[name] = os.path.join(os.environ["REGATTA_SCRATCH"], name.lower())
+    defaults = Path(os.environ["JUPYTER_CONFIG_DIR"], "labconfig/default_setting_overrides.json")
+    defaults.parent.mkdir(parents=True)
+    defaults.write_text(json.dumps(WITHOUT_NEWS))
     Path(FOLDER).mkdir(exist_ok=True)
     token = os.environ.pop(TOKEN)
     with socket.socket() as free:

@@ -508,6 +508,34 @@ def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path
     assert ended["begun"]["state"] == "failed" and not {"withdrawn", "ended-in-slurm"} & {*ended}
 
 
+def test_a_run_that_works_and_one_that_waits_outlive_slurms_daemons(queue: Cluster, own: Path) -> None:
+    queue.regatta(own, *job(4, "works-on", 15, -1, "--detach"))
+    queue.regatta(own, *job(4, "waits-on", 0, -1, "--detach"))
+    wait_for(lambda: entries(queue, own)[0]["holds"])
+    for node in queue.lab.nodes:
+        queue.lab.ssh(node, "sudo systemctl kill --signal=KILL 'regatta-slurm*' regatta-munge")
+    wait_for(lambda: "no run holds nodes" in queue.regatta(own, "queue", check=False).stdout, 100)
+    ended = listed(queue, own)
+    assert {ended[name]["state"] for name in ("works-on", "waits-on")} == {"succeeded"}
+    assert not any(ended[name]["beside"] for name in ("works-on", "waits-on"))
+
+
+def test_a_head_without_room_for_the_queue_says_so_and_keeps_the_others(queue: Cluster, own: Path) -> None:
+    head = queue.lab.nodes[0]
+    queue.regatta(own, *job(4, "before-full", 10, -1, "--detach"))
+    full = "sudo sh -c 'mount -t tmpfs -o size=8k,mode=700 full /var/lib/slurm/regatta; head -c 8192 /dev/zero >"
+    queue.lab.ssh(head, f"{full}/var/lib/slurm/regatta/.full || true'")
+    try:
+        done = queue.regatta(own, *job(4, "while-full", 0, -1, "--detach"), check=False)
+        assert done.returncode and "No space left on device" in done.stdout + done.stderr
+        assert "Traceback" not in done.stdout + done.stderr and "while-full" not in names(queue, own)
+    finally:
+        queue.lab.ssh(head, "sudo umount --lazy /var/lib/slurm/regatta")
+    wait_for(lambda: not names(queue, own), 60)
+    ended = listed(queue, own)
+    assert ended["before-full"]["state"] == "succeeded" and "while-full" not in ended
+
+
 @pytest.mark.provisioning
 @pytest.mark.parametrize("wrong", [KEY, CLOCK], ids=["key", "clock"])
 def test_a_host_that_munge_does_not_believe_is_named_and_comes_back(queue: Cluster, own: Path, wrong: str) -> None:

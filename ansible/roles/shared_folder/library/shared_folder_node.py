@@ -59,7 +59,8 @@ def unmount(point, check):
     if not check:
         if left := at_or_below(point):
             raise NodeError(f"still mounted: {', '.join(left)}; end what uses it (fuser -m) and try again")
-        for path in {*found, point}:
+        inside = os.listdir(point) if os.path.isdir(point) and not os.path.islink(point) else []
+        for path in (*(os.path.join(point, name) for name in inside), point):
             with contextlib.suppress(OSError):
                 os.rmdir(path)  # where it is not there, runs know that they have no such folder
     return bool(found)

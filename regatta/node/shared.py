@@ -50,19 +50,27 @@ def _account(place: Place) -> str | None:
 
 
 def account(place: Place, run: str, part: str) -> str | None:
-    """The account of runs whose folder has a part of a run, which may not have been on this node; for root."""
+    """The account of runs whose folder has a part of a run, which may not have been on this node; for root on the head.
+
+    That of all runs comes first: a member's run may give a part of its own any name.
+    """
     user = place.get("account") or rights.account(place, rights.path(place, run))
     if user != place.get("user"):
         return user
-    there = (own for own in _accounts(place)[1:] if os.path.isdir(_part(folder(place, own), part)))
-    return next(there, user)
+    return next((own for own in _accounts(place) if os.path.isdir(_part(folder(place, own), part))), user)
 
 
 def _accounts(place: Place) -> List[str | None]:
     """The shared account of runs, then those of members who have one of their own; for the head."""
     own = _within(os.path.join(place["state"], MEMBERS)) if place.get("user") else []
-    mounted = (path for path in own if os.stat(path).st_uid)  # else it is root's point, at which nothing is mounted
-    return [place.get("user"), *map(os.path.basename, mounted)]
+    return [place.get("user"), *(os.path.basename(path) for path in own if _mounted(path))]
+
+
+def _mounted(path: str) -> bool:
+    """Whether a mount point has a member's folder: it is root's while nothing is mounted there."""
+    with contextlib.suppress(OSError):  # on other nodes than the head root may not look
+        return bool(os.stat(path).st_uid)
+    return False
 
 
 def variables(place: Place, env: Mapping[str, str]) -> Dict[str, str]:

@@ -414,6 +414,7 @@ def test_the_runs_of_a_member_have_a_shared_folder_of_their_own(apart: Ask, own:
         (tops[APART] / "runs/alone").mkdir()
         assert shared.account(known, "alone", "runs/alone") == APART
         assert shared.account(known, "never", "runs/never") == RUNS
+        assert shared.account(known, "elsewhere", "runs/elsewhere") == RUNS, "another person's, by that name"
         assert {*shared.parts(known).runs} == {"elsewhere", "alone"}
         assert shared.remove(known, ["elsewhere"], [], 9.0).runs == ("elsewhere", "elsewhere")
         assert {*shared.parts(known).runs} == {"alone"} and {*shared.parts(known).projects} == {"plums"}

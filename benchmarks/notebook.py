@@ -17,22 +17,28 @@ CELL = "import ray; ray.init(); print('nodes', len(ray.nodes()))"
 READY = ".jp-Notebook-ExecutionIndicator[data-status='idle']"
 """There once the kernel takes cells; JupyterLab drops those that come before."""
 
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+ANSWER_SECONDS = 60
 
-def first_cell(url: str) -> None:
-    """Open a new notebook, type a cell and wait for its output."""
+
+def first_cell(url: str, cell: str = CELL) -> tuple[str, str]:
+    """Open a new notebook and type a cell that prints `nodes ...`: its output, and the text of the page."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         page = browser.new_page()
+        page.set_default_timeout(ANSWER_SECONDS * 1000)
         page.goto(url)
         page.click('.jp-LauncherCard[data-category="Notebook"]')
         page.click(".jp-Notebook .jp-Cell .cm-content")
-        page.keyboard.type(CELL)
+        page.keyboard.type(cell)
         page.wait_for_selector(READY)
         page.keyboard.press("Shift+Enter")
         page.wait_for_selector(".jp-OutputArea-output :text('nodes')")
+        texts = page.inner_text(".jp-OutputArea"), page.inner_text("body")
         browser.close()
+    return texts
 
 
 def main() -> None:

@@ -48,11 +48,11 @@ def main() -> None:
     parts, _ = outputs.look(remote, run)
     part = next(part for part in parts if part.count)
     node, size = part.node, part.bytes
-    plain = ["rsync", "-rt", *over_ssh(remote, node, [*AS_OWNER, str(Path(outputs.source(node, run.id)).parent)])]
+    plain = ["rsync", "-rt", *over_ssh(remote, node, [*AS_OWNER, str(Path(part.source).parent)])]
     came: dict[str, list[float]] = {"rsync": [], "fetch": []}
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", ".")) as folder:
         base = Path(folder)
-        source = f"{remote.destination(node)}:{outputs.source(node, run.id)}/"
+        source = f"{remote.destination(node)}:{part.source}/"
         for _ in range(TIMES):
             for name, work in (
                 ("rsync", lambda: subprocess.run([*plain, source, f"{base}/rsync/"], check=True)),

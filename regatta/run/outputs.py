@@ -83,11 +83,6 @@ class Run:
         return tuple(name for name in self.planned if name not in known)
 
 
-def source(node: Node, run: str) -> str:
-    """The run's working directory on a node."""
-    return f"{node.state}/runs/{run}/work"
-
-
 def shared_parts(shared: str | None, project: str | None) -> tuple[str, ...]:
     """The parts of the shared folder that a run has: its own, by its name there, and its project's, by its key."""
     known = {"runs": shared, "projects": project}

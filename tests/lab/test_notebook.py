@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,10 +10,10 @@ from pathlib import Path
 import pytest
 from clusters import Cluster, latest, read_until
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+from benchmarks.notebook import BROWSER, first_cell
+
 ALIVE = "sum(one['Alive'] for one in ray.nodes())"
 CELL = f"import os, ray; ray.init(); print('nodes', {ALIVE}); open('kept', 'w').write(os.getcwd())"
-ANSWER_SECONDS = 60_000
 
 pytestmark = [
     pytest.mark.whole,
@@ -22,27 +21,6 @@ pytestmark = [
         BROWSER is None and not os.environ.get("CI"), reason="chromium is not installed (make test as root does it)"
     ),
 ]
-
-
-def first_cell(url: str) -> str:
-    """The output of the first cell of a new notebook, typed as a person does."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.set_default_timeout(ANSWER_SECONDS)
-        page.goto(url)
-        page.click('.jp-LauncherCard[data-category="Notebook"]')
-        page.click(".jp-Notebook .jp-Cell .cm-content")
-        page.keyboard.type(CELL)
-        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")  # else it is not sent
-        page.keyboard.press("Shift+Enter")
-        page.wait_for_selector(".jp-OutputArea-output :text('nodes')")
-        text = page.inner_text(".jp-OutputArea")
-        assert "Jupyter news" not in page.inner_text("body")
-        browser.close()
-    return text
 
 
 def test_a_first_cell_joins_ray_and_nothing_is_left(cluster: Cluster, tmp_path: Path) -> None:
@@ -55,7 +33,8 @@ def test_a_first_cell_joins_ray_and_nothing_is_left(cluster: Cluster, tmp_path: 
         said = read_until(process, "JupyterLab: ")
         (url,) = re.findall(r"JupyterLab: (\S+/lab\?token=\S+)", said)
         took = time.monotonic() - began
-        shown = first_cell(url)
+        shown, page = first_cell(url, CELL)
+        assert "Jupyter news" not in page
         assert f"nodes {len(cluster.lab.nodes)}" in shown and "ipywidgets" not in shown
         print(f"JupyterLab after {took:.1f} s, the first cell after {time.monotonic() - began:.1f} s")
         run = latest(cluster, project)

@@ -523,7 +523,7 @@ def test_a_run_that_works_and_one_that_waits_outlive_slurms_daemons(queue: Clust
     assert not any(ended[name]["beside"] for name in ("works-on", "waits-on"))
 
 
-def test_a_head_without_room_for_the_queue_says_so_and_keeps_the_others(queue: Cluster, own: Path) -> None:
+def test_a_head_without_room_refuses_a_run_and_keeps_the_others(queue: Cluster, own: Path) -> None:
     head = queue.lab.nodes[0]
     queue.regatta(own, *job(4, "before-full", 10, -1, "--detach"))
     full = "sudo sh -c 'mount -t tmpfs -o size=8k,mode=700 full /var/lib/slurm/regatta; head -c 8192 /dev/zero >"

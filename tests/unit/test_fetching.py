@@ -36,7 +36,7 @@ def run(remote: Remote, source: Path) -> Run:
 
 @pytest.fixture
 def work(remote: Remote, run: Run) -> Path:
-    return Path(outputs.source(remote.cluster.head, run.id))
+    return Path(remote.cluster.head.state, "runs", run.id, "work")
 
 
 def names(remote: Remote, run: Run, *patterns: str) -> dict[str, bool]:

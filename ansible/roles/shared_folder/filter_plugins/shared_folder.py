@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
-def admitted(names: Iterable[str], said: Iterable[Sequence[str]], addresses: Sequence[str]) -> list[dict[str, Any]]:
+def admitted(names: Iterable[str], said: Iterable[Sequence[str]], addresses: str) -> list[dict[str, Any]]:
     """The head's file for each account, with the keys that each other host has told of it.
 
-    `said`: the lines of `members.sh` of each host; `addresses`: from where they come.
+    `said`: the lines of `members.sh` of each host; `addresses`: from where they come, with commas.
     """
     lines = [line.split() for host in said for line in host if line.startswith("key ")]
-    start = f'from="{",".join(addresses)}",restrict,command="internal-sftp"'
+    start = f'from="{addresses}",restrict,command="internal-sftp"'
     return [
         {
             "path": f"/etc/regatta/shared_keys/{name}.pub",

@@ -11,13 +11,13 @@ from benchmarks.report import seconds
 @dataclass(frozen=True)
 class Row:
     """A figure: samples in seconds (none where the text says it); `other`: what it is compared with; `target`: text,
-    and whether it is reached."""
+    and whether it is reached (None: there is none)."""
 
     text: str
     samples: Sequence[float]
     other: Sequence[float]
     target: str
-    reached: bool
+    reached: bool | None
 
 
 def within(text: str, taken: Sequence[float], target: float) -> Row:
@@ -37,9 +37,8 @@ def markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         span = f"{seconds(min(row.samples))} to {seconds(max(row.samples))}" if row.samples else "-"
         other, middle = (seconds(statistics.median(them)) if them else "-" for them in (row.other, row.samples))
-        lines.append(
-            f"| {row.text} | {middle} | {span} | {other} | {row.target} | {'yes' if row.reached else '**no**'} |"
-        )
+        reached = {True: "yes", False: "**no**", None: "-"}[row.reached]
+        lines.append(f"| {row.text} | {middle} | {span} | {other} | {row.target} | {reached} |")
     return "\n".join(lines)
 
 

@@ -67,17 +67,22 @@ class Solution:
 
 
 class RowBlocks(Protocol):
-    """Puts together what ranks have computed of which each has a block of the graph's rows."""
+    """Puts together what ranks have computed of which each has a block of the graph's rows.
+
+    `parts`: chunks [first, last) of the block. A step computes one after the other, and sends each at once.
+    """
 
     block: Block
+    parts: Sequence[tuple[int, int]]
 
-    def share(
-        self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Put what every rank sends, `out` (own rows, width), where others read it: `sent` (nodes, width).
+    def begin(self, sent: NDArray[np.uint16]) -> None:
+        """Let what others send in this step come to where it is read: `sent` (nodes, width)."""
 
-        Gives the sums of all chunks of the graph, (chunks, 3, width), of which `sums` are this rank's.
-        """
+    def send(self, part: int, sent: NDArray[np.uint16]) -> None:
+        """Send the rows of a part, which are in `sent`, to all that read them."""
+
+    def end(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Wait for all others; gives the sums of all chunks, (chunks, 3, width), of which `sums` are this rank's."""
 
     def gathered(self, values: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
         """Give every rank's `values` (own rows,) to one, number `rank` modulo how many there are."""
@@ -177,13 +182,12 @@ class Walk:
         self.width = width
         self._graph, self._alpha, self._pool, self._blocks = graph, alpha, pool, blocks
         self._block = block = blocks.block if blocks else Block.whole(graph)
-        self._sent = aligned(len(block.degrees), width, np.uint16)
-        self._out = aligned(block.rows, width, np.uint16)
+        self._sent, self._out = (aligned(len(block.degrees), width, np.uint16) for _ in range(2))
         self._state = aligned(block.rows, 2 * width, np.float64).reshape(block.rows, 2, width)
         self._homes = np.full(width, NOWHERE, np.int64)
         self._flow = Flow(width, alpha)
         self._sums = np.zeros((len(block.cuts) - 1, 3, width))
-        self._tasks = tasks(0, len(block.cuts) - 1)
+        self._parts = [tasks(*part) for part in (blocks.parts if blocks else [(0, len(block.cuts) - 1)])]
         self._used = [False] * width
         kernels.step(width)
 
@@ -212,12 +216,14 @@ class Walk:
     def step(self) -> list[float]:
         """Let all walks take a step; returns the L1 distance that each has moved."""
         returned, lacking = self._flow.returned(), self._flow.lacking()
-        each(self._pool, lambda task: self._rows(task, returned, lacking), self._tasks)
         if self._blocks:
-            sums = self._blocks.share(self._sent, self._out, self._sums)
-        else:
-            self._sent, self._out, sums = self._out, self._sent, self._sums
-        return self._flow.take(sums)
+            self._blocks.begin(self._out)
+        for part, pieces in enumerate(self._parts):
+            each(self._pool, lambda task: self._rows(task, returned, lacking), pieces)
+            if self._blocks:
+                self._blocks.send(part, self._out)
+        self._sent, self._out = self._out, self._sent
+        return self._flow.take(self._blocks.end(self._sums) if self._blocks else self._sums)
 
     def _leaving(self, home: int) -> float:
         """Return what a node's score is divided by where it is carried along each edge; 0 if it is dangling."""
@@ -226,9 +232,10 @@ class Walk:
     def _rows(self, task: tuple[int, int], returned: NDArray[np.float64], lacking: NDArray[np.float64]) -> None:
         """Compute the rows of some chunks."""
         block = self._block
+        out = self._out[block.own : block.own + block.rows]
         kernels.step(self.width)(
             *(block.indptr, block.columns, block.degrees, block.cuts, *task, self._sent, self._state),
-            *(self._homes, returned, lacking, 1.0 - self._alpha, self._out, block.own, self._sums),
+            *(self._homes, returned, lacking, 1.0 - self._alpha, out, block.own, self._sums),
         )
 
     def scores(self, column: int, position: int) -> NDArray[np.float64]:

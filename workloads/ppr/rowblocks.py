@@ -8,7 +8,6 @@ group).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +27,8 @@ from workloads.ppr.dialect import PLAIN, How
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
-Arrays = Sequence[NDArray[Any]]
-
+_PARTS, _LEAST_ROWS = 4, 1 << 15
+"""In so many parts a rank's rows are computed and sent; with fewer rows for each rank, at once."""
 _AT_ONCE = {2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 """By its bytes, what a row is copied as."""
 
@@ -38,40 +37,55 @@ class Blocks:
     """This rank's block of the rows, and the exchange with the others'; `sent_bytes` is what it has sent in all."""
 
     def __init__(self, block: Block, layout: Layout, ranks: Ranks) -> None:
-        parts = [block.wanted.get(rank, np.zeros(0, np.uint32)) for rank in range(ranks.world)]
-        came, lengths = _traded(np.concatenate(parts), np.array([len(part) for part in parts]))
+        wanted = [block.wanted.get(rank, np.zeros(0, np.uint32)) for rank in range(ranks.world)]
+        came, lengths = _traded(np.concatenate(wanted), np.array([len(rows) for rows in wanted]))
         read = enumerate(np.split(came, np.cumsum(lengths)[:-1]))
         self.block = replace(block, wanted={}, read={rank: rows for rank, rows in read if len(rows)})
-        self._read = {rank: rows.astype(np.intp) for rank, rows in self.block.read.items()}
-        self._buffers: dict[tuple[int, str], NDArray[Any]] = {}
         self.steps = self.sent_bytes = 0
         self._ranks, self._bounds = ranks, layout.bounds
         self._chunks = np.cumsum([0, *(len(cuts) - 1 for cuts in layout.cuts)]).tolist()
-        self._places = [*np.searchsorted(block.nodes, [low for low, _ in self._bounds]).tolist(), len(block.nodes)]
-
-    def share(
-        self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """See :class:`power.RowBlocks`."""
-        mine, block = self._ranks.rank, self.block
-        every = np.empty((self._chunks[-1], *sums.shape[1:]))
-        every[self._chunks[mine] : self._chunks[mine + 1]] = sums
-        rows = out.view(_AT_ONCE[out.shape[1] * out.itemsize])[:, 0]
-        leaving: dict[int, Arrays] = {}
-        for rank, there in self._read.items():
-            buffer = self._buffers.setdefault((rank, rows.dtype.str), np.empty(len(there), rows.dtype))
-            leaving[rank] = [np.take(rows, there, out=buffer, mode="clip"), sums]
-        arriving = {
-            rank: [sent[self._places[rank] : self._places[rank + 1]], every[first:last]]
-            for rank, (first, last) in enumerate(itertools.pairwise(self._chunks))
-            if rank != mine
+        count = _PARTS if len(layout.order) >= _LEAST_ROWS * ranks.world else 1
+        ends = [[(len(cuts) - 1) * part // count for part in range(count + 1)] for cuts in layout.cuts]
+        self.parts = list(itertools.pairwise(ends[ranks.rank]))
+        rows_of_parts = [cuts[own] for cuts, own in zip(layout.cuts, ends, strict=True)]
+        self._places = [
+            np.searchsorted(block.nodes, low + rows).tolist()
+            for (low, _), rows in zip(self._bounds, rows_of_parts, strict=True)
+        ]
+        self._read = {
+            rank: np.split(rows.astype(np.intp), np.searchsorted(rows, rows_of_parts[ranks.rank][1:-1]))
+            for rank, rows in self.block.read.items()
         }
-        going = self._going({rank: leaving.get(rank, [sums]) for rank in arriving}, arriving)
-        sent[block.own : block.own + block.rows] = out
-        for one in going:
-            one.wait()
+        self._buffers: dict[tuple[int, int, str], NDArray[Any]] = {}
+        self._going: list[dist.Work] = []
+        self._every = np.zeros(0)
+
+    def begin(self, sent: NDArray[np.uint16]) -> None:
+        """See :class:`power.RowBlocks`."""
+        self._every = np.empty((self._chunks[-1], 3, sent.shape[1]))
+        for rank in self._others():
+            for low, high in itertools.pairwise(self._places[rank]):
+                self._receive(sent[low:high], rank)
+            self._receive(self._every[self._chunks[rank] : self._chunks[rank + 1]], rank)
+
+    def send(self, part: int, sent: NDArray[np.uint16]) -> None:
+        """See :class:`power.RowBlocks`."""
+        own = sent[self.block.own : self.block.own + self.block.rows]
+        rows = own.view(_AT_ONCE[own.shape[1] * own.itemsize])[:, 0]
+        for rank, parts in self._read.items():
+            there = parts[part]
+            buffer = self._buffers.setdefault((rank, part, rows.dtype.str), np.empty(len(there), rows.dtype))
+            self._send(np.take(rows, there, out=buffer, mode="clip"), rank)
+
+    def end(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See :class:`power.RowBlocks`."""
+        mine = self._ranks.rank
+        self._every[self._chunks[mine] : self._chunks[mine + 1]] = sums
+        for rank in self._others():
+            self._send(sums, rank)
+        self._wait()
         self.steps += 1
-        return every
+        return self._every
 
     def gathered(self, values: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
         """See :class:`power.RowBlocks`."""
@@ -80,23 +94,34 @@ class Blocks:
         if mine == to:
             whole = np.empty(self._bounds[-1][1])
             whole[slice(*self._bounds[mine])] = values
-            others = {other: [whole[low:high]] for other, (low, high) in enumerate(self._bounds) if other != mine}
-            going = self._going({}, others)
+            for other in self._others():
+                self._receive(whole[slice(*self._bounds[other])], other)
         else:
-            going = self._going({to: [values]}, {})
-        for one in going:
-            one.wait()
+            self._send(values, to)
+        self._wait()
         return whole
 
-    def _going(self, leaving: Mapping[int, Arrays], arriving: Mapping[int, Arrays]) -> list[dist.Work]:
-        """Send arrays to other ranks, and fill some from what these send; what is empty does not travel."""
-        going = []
-        for transfer, arrays in ((dist.irecv, arriving), (dist.isend, leaving)):
-            for rank, some in arrays.items():
-                for array in (one for one in some if one.size):
-                    self.sent_bytes += array.nbytes if transfer is dist.isend else 0
-                    going.append(transfer(torch.from_numpy(array.reshape(-1).view(np.uint8)), rank))
-        return going
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self._ranks.world) if rank != self._ranks.rank]
+
+    def _send(self, array: NDArray[Any], rank: int) -> None:
+        """Begin to send an array, which stays as it is until :meth:`_wait`; what is empty does not travel."""
+        if array.size:
+            self.sent_bytes += array.nbytes
+            self._going.append(dist.isend(_bytes(array), rank))
+
+    def _receive(self, array: NDArray[Any], rank: int) -> None:
+        if array.size:
+            self._going.append(dist.irecv(_bytes(array), rank))
+
+    def _wait(self) -> None:
+        for one in self._going:
+            one.wait()
+        self._going = []
+
+
+def _bytes(array: NDArray[Any]) -> torch.Tensor:
+    return torch.from_numpy(array.reshape(-1).view(np.uint8))
 
 
 def mapped(whole: Graph, ranks: Ranks) -> tuple[Graph, Blocks]:

@@ -119,9 +119,9 @@ def test_a_private_ray_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def chunky(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A graph of several chunks of rows, with names."""
+    """A graph of several chunks of rows, with names, so large that ranks send theirs in parts."""
     rng = np.random.default_rng(6)
-    edges = rng.integers(0, 30_000, (200_000, 2)) ** 2 % 1_000_003
+    edges = rng.integers(0, 120_000, (300_000, 2)) ** 2 % 1_000_003
     path = tmp_path_factory.mktemp("chunky") / "g.txt"
     path.write_text("# node 2000000 far\n" + "".join(f"{a} {b}\n" for a, b in edges.tolist()))
     path.with_suffix(".gz").write_bytes(gzip.compress(path.read_bytes()))

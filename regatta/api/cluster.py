@@ -199,6 +199,9 @@ class Cluster:
 
     def enqueue(self, request: "Request") -> "tuple[str, Submitted]":
         """Put what :mod:`regatta.api.requests` has made into the queue, as `submit` does."""
+        from regatta.run import elastic
+
+        request = elastic.first(request) if request.options.elastic else request
         return self._used.session.submit(replace(request, options=replace(request.options, detach=True)))
 
     def start_workload(self, workload: str, /, **options: Any) -> Run:

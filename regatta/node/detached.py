@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,12 +32,13 @@ class _Ended(BaseException):
     """Slurm ends the task: another node's part has failed, or the run was cancelled."""
 
 
-def main(what: str, asked: str, member: str) -> None:
+def main(what: str, asked: str, member: Place, lost: str = "") -> None:
     """Do this node's part of `asked`: `run` it to its end, `finish` what is left of it then, or `stop` it.
 
-    `member`: who has no sudo, so that the part has to keep to the rules of the gate. `follow` is `run` for a part that
-    works already, as Slurm has lost its state. A member of a service has no process to wait for: the driver's end is
-    the run's.
+    `member`: the place of who had no sudo when they queued the run, so that the part has to keep to the rules of the
+    gate; empty for others. `follow` is `run` for a part that works already, as Slurm has lost its state. A member of a
+    service has no process to wait for: the driver's end is the run's. `lost`: what Slurm says of a node that did not
+    answer; where that was when the run began, perhaps no node knows of it.
     """
     said = decode(Carried, json.loads(asked))
     own, listed = os.environ["SLURMD_NODENAME"], os.environ["SLURM_JOB_NODELIST"]
@@ -53,25 +55,40 @@ def main(what: str, asked: str, member: str) -> None:
         return
     run = start.spec.id
     try:
-        place = _place(said, own, member)
+        place = _place(said, own, member, start)
         if what in ("run", "follow"):
             _work(place, start, begun=what == "follow")
         elif _begun(place, run) and what == "stop":
-            runs.stop(place, run, "the run ended on another node")
+            runs.stop(place, run, _unanswered(lost) or "the run ended on another node")
         elif _begun(place, run):
             runs.finish(place, run, State.SUCCEEDED, 0)
+        elif lost and own == names.stdout.split()[0] and run == os.environ["SLURM_JOB_NAME"]:
+            runs.refuse(place, start.spec, _unanswered(lost))
     except Exception as error:  # the journal is the only place for it
         _log(f"{run}: {error}")
         sys.exit(1)
 
 
-def _place(said: Carried, own: str, member: str) -> Place:
-    """What is known of this host; for a member's run it knows that itself."""
+def _unanswered(lost: str) -> str:
+    """Return what has kept a run from its start, from srun's message; nothing where there is none."""
+    found = re.search(r"(?:failed on node|Node failure on) ([^\s:,]+)(?:: (.*))?", lost)
+    return f"{found[1]} did not answer in the queue ({found[2] or 'Slurm has lost it'})" if found else ""
+
+
+def _place(said: Carried, own: str, member: Place, start: StartRun) -> Place:
+    """What is known of this host; for a member's run it knows that itself. Problem where the member has left, and the
+    run has failed then.
+    """
     told: Dict[str, Any] = {**said.nodes[own].place, "by": os.environ.get(OWNER)}
     if member:
         from regatta.node import gate  # only members' programs have it
 
-        told = {**gate.place_of(member)}
+        try:
+            told = {**gate.place_of(member["member"])}
+        except Problem as error:
+            if start.spec.id == os.environ["SLURM_JOB_NAME"]:
+                runs.refuse({**member, "job": said.token}, start.spec, str(error))
+            raise
     return cast("Place", {**told, "job": said.token})
 
 

@@ -68,8 +68,11 @@ def _place(theirs: Any, account: str, identity: str) -> Place:
 
 def place_of(account: str) -> Place:
     """Where things are on this host for a member, as provisioning has written it. Problem where it has no such."""
-    with open(PLACE) as file:
-        told = json.load(file)
+    try:
+        with open(PLACE) as file:
+            told = json.load(file)
+    except FileNotFoundError:
+        raise Problem(f"this cluster has no members any more, and {account} was one") from None
     separate = told.pop("separate", None)
     known: Place = told
     place: Place = {**known, "by": account, "member": account}

@@ -81,7 +81,7 @@ OPERATIONS = {
     "support": ("hosts.AskSupport", "support.collect"),
     "lease.hold": ("hosts.HoldLease", "lease.hold"),
     "queue.hold": ("queue.HoldNodes", "queue.hold"),
-    "queue.submit": ("queue.SubmitRun", "queue.submit"),
+    "queue.submit": ("queue.SubmitRun", "generations.submit"),
     "queue.list": ("queue.AskQueue", "queue.listing"),
     "queue.withdraw": ("queue.Withdraw", "queue.withdraw"),
 }

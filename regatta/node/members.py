@@ -386,6 +386,7 @@ def _submit(place: Place, asked: SubmitRun) -> SubmitRun:
     _queued(asked, carried.nodes)
     _must(asked.after is None or asked.after > 0, f"the job {asked.after}")
     _must(asked.notify is None or _told(asked.notify), "--notify but to http:// and https://")
+    _must(not asked.further, "--elastic with --detach: leave one out")
     specs = [part["spec"] for parts in carried.forms.values() for part in parts if part is not None]
     _must(bool(specs) and all(one.get("id") == asked.run for one in specs), "a run of another name than the job's")
     for one in specs:

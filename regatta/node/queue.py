@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, List, Sequenc
 
 from regatta.node import batch, holder, rundirs, turns
 from regatta.node.problem import Problem
-from regatta_protocol.operations.queue import Carried, Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
+from regatta_protocol.operations.queue import (
+    Carried,
+    Entry,
+    Notify,
+    Queued,
+    QueueWord,
+    Submitted,
+    Withdrawn,
+)
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
@@ -50,11 +58,13 @@ _CONFINED = (
     "SystemCallFilter=@system-service",
 )
 """The unit that holds nodes needs only Slurm's programs and its state file."""
-_COPIES = "/var/lib/slurm/regatta"
+COPIES = "/var/lib/slurm/regatta"
 _APPRISE = "/usr/bin/apprise"
 _COPY_SECONDS, _STARTING = 30.0, ".starting"
 _BATCH = ("--no-requeue", "--output=/dev/null")
 _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
+_OF_NODES = ("Nodes required", "ReqNodeNotAvail")
+"""So the reasons of runs begin for which there are too few nodes that work."""
 _HOLDS = ("RUNNING", "COMPLETING", "CONFIGURING")
 _PRIORITY = 1_000_000
 """That of the first run of a person who has no other."""
@@ -68,7 +78,8 @@ def there(place: Place) -> bool:
     return bool(place.get("user")) and (os.path.exists(_UNIT) or os.path.exists(_EXISTING))
 
 
-def _existing() -> Dict[str, Any] | None:
+def existing() -> Dict[str, Any] | None:
+    """What is known of another's Slurm, where it gives the nodes; None for Regatta's."""
     return _read(_EXISTING)
 
 
@@ -138,10 +149,10 @@ def _words(
 ) -> List[str]:
     """The options of Slurm that salloc and sbatch share. `among`: these nodes will do; none: all of the cluster."""
     words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--no-kill"]
-    if existing := _existing():  # its own rules give the order, in which root's jobs must not come first
-        words += [f"--partition={existing['partition']}"] if existing["partition"] else []
+    if theirs := existing():  # its own rules give the order, in which root's jobs must not come first
+        words += [f"--partition={theirs['partition']}"] if theirs["partition"] else []
         words.append(f"--nice={max(nice, 0)}")
-        among = among or existing["nodes"]
+        among = among or theirs["nodes"]
     else:
         words += [f"--priority={_priority(owner, nice)}", f"--nice={nice}"]
     if only:
@@ -153,14 +164,14 @@ def _words(
 
 def _counted(gpus: int, cores: int | None) -> Tuple[int, int | None]:
     """GPUs and cores that a run with GPUs asks for: whole nodes, and so neither, where Slurm does not count GPUs."""
-    return (0, None) if gpus and (_existing() is not None or not os.path.exists(_GRES)) else (gpus, cores)
+    return (0, None) if gpus and (existing() is not None or not os.path.exists(_GRES)) else (gpus, cores)
 
 
 def _share(ranks: str, cores: int | None, gpus: int) -> List[str]:
     """Whole nodes, or these cores and GPUs. Problem where another's Slurm counts these in its own way."""
     if not cores:
         return ["--exclusive"]
-    if _existing() is not None:
+    if existing() is not None:
         raise Problem("--cores: this cluster's Slurm is not Regatta's, and gives runs only whole nodes: leave it out")
     return [ranks, f"--cpus-per-task={cores}", *([f"--gres=gpu:{gpus}"] if gpus else [])]
 
@@ -230,11 +241,11 @@ def submit(  # noqa: PLR0913 (the keys of one request)
         words.append(f"--dependency=afterok:{after}")
     if notify is not None:
         words += _told(run, place.get("by") or "", notify)
-    first, _, rest = batch.script(carried, place.get("member", ""), driver=driver).partition("\n")
+    first, _, rest = batch.script(carried, place, driver=driver).partition("\n")
     rest = f"export {OWNER}={shlex.quote(_plain(place.get('by') or ''))}\n{rest}"
     about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
     whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
-    kept = _keep_copy(run, whole) if _existing() is None else None
+    kept = _keep_copy(run, whole) if existing() is None else None
     done = _run(["sbatch", "--parsable"], whole)
     if done.returncode:
         if kept:
@@ -250,7 +261,7 @@ def _told(run: str, owner: str, notify: Notify) -> List[str]:
     """Note whom to tell of a run, as only root and Slurm may read it; returns options of sbatch."""
     from regatta.node.notify import WANTED, web  # urllib takes long to load, and no other request needs it
 
-    if _existing() is not None:
+    if existing() is not None:
         raise Problem("--notify: this cluster's Slurm is not Regatta's, and sends nothing of it: leave --detach out")
     if not all(map(web, notify.urls)) and not os.path.exists(_APPRISE):
         raise Problem(
@@ -282,37 +293,37 @@ def _keep_copy(run: str, script: str) -> str:
     """Keep a script on the disk while its run is in the queue: where Slurm's state is gone, or older, as the head was
     switched off at once, it is submitted again (`roles/slurm/files/tidy.sh`). Returns where it is.
     """
-    os.makedirs(_COPIES, 0o700, exist_ok=True)
-    with open(f"{_COPIES}/{run}", "w") as file:
+    os.makedirs(COPIES, 0o700, exist_ok=True)
+    with open(f"{COPIES}/{run}", "w") as file:
         file.write(script)
         file.flush()
         os.fsync(file.fileno())
-    folder = os.open(_COPIES, os.O_RDONLY)
+    folder = os.open(COPIES, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
-    return f"{_COPIES}/{run}"
+    return f"{COPIES}/{run}"
 
 
 def _drop_copies(there: Collection[str]) -> None:
     """Remove the copies of runs that have left the queue; none while Slurm starts and submits them again."""
     with contextlib.suppress(FileNotFoundError):
-        names = {*os.listdir(_COPIES)}
+        names = {*os.listdir(COPIES)}
         for name in names - {*there} if _STARTING not in names else ():
-            if name[0] != "." and time.time() - os.stat(f"{_COPIES}/{name}").st_mtime > _COPY_SECONDS:
-                os.unlink(f"{_COPIES}/{name}")
+            if name[0] != "." and time.time() - os.stat(f"{COPIES}/{name}").st_mtime > _COPY_SECONDS:
+                os.unlink(f"{COPIES}/{name}")
 
 
 def _move_copy(run: str, priority: int) -> None:
     """Give the copy of a run that waits another priority."""
-    copy = f"{_COPIES}/{run}"
+    copy = f"{COPIES}/{run}"
     with contextlib.suppress(FileNotFoundError):
         kept = os.stat(copy)
         with open(copy) as file:
             text = re.sub(r"(?m)^(#SBATCH --priority=).*$", rf'\g<1>"{priority}"', file.read(), count=1)
-        with open(f"{_COPIES}/.new", "w") as file:
+        with open(f"{COPIES}/.new", "w") as file:
             file.write(text)
-        os.utime(f"{_COPIES}/.new", ns=(kept.st_atime_ns, kept.st_mtime_ns))
-        os.rename(f"{_COPIES}/.new", copy)
+        os.utime(f"{COPIES}/.new", ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        os.rename(f"{COPIES}/.new", copy)
 
 
 def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> QueueWord:
@@ -356,8 +367,11 @@ def listing(place: Place) -> Queued:
     """Who holds nodes, then who waits, first in line first."""
     if not there(place):
         return Queued(turns.listing(place))
-    own = _plain(place.get("by") or "")
-    return Queued(tuple(one.changed(others=one.owner != own) for one in _entries()))
+    own, found = _plain(place.get("by") or ""), _entries()
+    of_nodes = {one.job for one in found if one.reason.startswith(_OF_NODES)}
+    down = _down() if of_nodes else ()
+    why: Dict[str, Any] = {"down": down} if down else {"reason": "Resources"}
+    return Queued(tuple(one.changed(others=one.owner != own, **why if one.job in of_nodes else {}) for one in found))
 
 
 def withdraw(place: Place, run: str) -> Withdrawn:
@@ -370,7 +384,7 @@ def withdraw(place: Place, run: str) -> Withdrawn:
             file.write(place.get("by") or "another person")
         _run(["scancel", "--state=PENDING", str(one.job)])
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{_COPIES}/{run}")
+            os.unlink(f"{COPIES}/{run}")
     return Withdrawn(bool(waits))
 
 
@@ -381,10 +395,25 @@ def _ahead(run: str) -> Tuple[Entry, ...]:
     return tuple(found[:own])
 
 
-def _down() -> Tuple[str, ...]:
+def _down(states: str = "down,drain,fail") -> Tuple[str, ...]:
     """The nodes to which Slurm gives no run: they do not answer it, or were taken out."""
-    looked = _run(["sinfo", "--noheader", "--Node", "--states=down,drain,fail", "--format=%N"])
+    looked = _run(["sinfo", "--noheader", "--Node", f"--states={states}", "--format=%N"])
     return tuple(sorted({*looked.stdout.split()}))
+
+
+def lost() -> Tuple[str, ...]:
+    """The nodes that do not answer Slurm."""
+    return _down("down,no_respond")
+
+
+def job(run: str) -> Tuple[str, Tuple[str, ...]] | None:
+    """The state of a run's latest job, in Slurm's word, and its nodes now; None where Slurm knows none."""
+    done = _run(["squeue", "--noheader", "--states=all", "--sort=i", f"--name={run}", "--format=%T|%N"])
+    lines = done.stdout.splitlines()
+    if not lines:
+        return None
+    state, _, nodes = lines[-1].partition("|")
+    return state, _names(nodes)
 
 
 def _entries() -> Tuple[Entry, ...]:

@@ -13,9 +13,9 @@ from regatta.frameworks.plan import Cards, Plan, Rank
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import RunOptions
-from regatta.run import launch, placement, queue
+from regatta.run import launch, naming, placement, queue
 from regatta_protocol.decoding import encode
-from regatta_protocol.operations.queue import Candidate, Carried, Notify, SubmitRun
+from regatta_protocol.operations.queue import Candidate, Carried, Further, Notify, SubmitRun
 
 MOST_FORMS = 40
 """Ways of placing a run that its job carries: with more kinds of hosts than that the nodes are chosen at once."""
@@ -44,8 +44,34 @@ def request(
     gpus = queue.cards_of_node(plan) if asked.shares else 0
     places = {name: dict(remote.place(remote.cluster.node(name))) for name in asked.nodes}
     asked = asked.changed(nodes={name: one.changed(place=places[name]) for name, one in asked.nodes.items()})
+    further = _further(remote, plan, about, facts, places, fixed=fixed) if said.elastic else ()
     own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said), most_ranks(plan), cores, gpus)
-    return SubmitRun(plan.run, asked, len(nodes), framework.driver, fixed, said.time_limit, after, *own)
+    return SubmitRun(plan.run, asked, len(nodes), framework.driver, fixed, said.time_limit, after, *own, further)
+
+
+def _further(
+    remote: Remote,
+    plan: Plan,
+    about: Mapping[str, Any],
+    facts: Facts,
+    places: Mapping[str, dict[str, Any]],
+    *,
+    fixed: bool,
+) -> tuple[Further, ...]:
+    """The generations after the first one: the same run, on as many nodes or fewer."""
+    found = []
+    for number in range(2, plan.options.restarts + 2):
+        next_one = replace(plan, run=naming.generation(plan.run, number))
+        said = {**about, "warnings": [*about["warnings"], f"generation {number} of {plan.run}, after a lost host"]}
+        asked, bound = carried(remote.cluster, next_one, said, facts, counts=range(1, len(plan.nodes) + 1))
+        if fixed or bound or plan.options.cores:
+            raise UsageError(
+                "--elastic with --detach needs whole nodes that the queue chooses: leave out Ray, --cores, --gpus, "
+                "hosts of unlike kinds, or --detach"
+            )
+        nodes = {name: one.changed(place=places[name]) for name, one in asked.nodes.items()}
+        found.append(Further(next_one.run, asked.changed(nodes=nodes)))
+    return tuple(found)
 
 
 def most_ranks(plan: Plan) -> int:
@@ -62,16 +88,24 @@ def _told(remote: Remote, said: RunOptions) -> Notify | None:
 
 
 def carried(
-    cluster: Cluster, plan: Plan, about: Mapping[str, Any], facts: Facts, only: Sequence[Node] = ()
+    cluster: Cluster,
+    plan: Plan,
+    about: Mapping[str, Any],
+    facts: Facts,
+    only: Sequence[Node] = (),
+    counts: Sequence[int] = (),
 ) -> tuple[Carried, bool]:
     """What the job brings, without places, and whether only certain nodes will do, as where `only` names them.
+
+    `counts`: numbers of nodes that will do, with as many ranks as these have cores (default: those of the plan).
 
     See `regatta.node.detached.part`.
     """
     token = secrets.token_hex(8)
     cards = queue.cards_of_node(plan)
     kinds = {} if only or (plan.cards and not cards) else _kinds(cluster, facts, cards)
-    placed = _placed(plan, [node for node in cluster.workers if node.name in kinds], kinds, facts, token)
+    there = [node for node in cluster.workers if node.name in kinds]
+    placed = _placed(plan, there, kinds, facts, token, counts or [len(plan.nodes)])
     fixed = placed is None
     if placed is None:
         nodes = tuple(only or plan.nodes)
@@ -79,11 +113,20 @@ def carried(
         placed = {tuple(kinds.values()): (nodes, plan)}
     files: list[dict[str, str]] = []
     forms = {
-        ",".join(map(str, form)): tuple(_part(part, files) for part in _parts(cluster, on, made, about))
+        ",".join(map(str, form)): tuple(
+            _part(part, files) for part in _parts(cluster, on, made, _renamed(about, made) if counts else about)
+        )
         for form, (on, made) in placed.items()
     }
     own = {name: Candidate(kind, cluster.node(name).cluster_address, dict(facts[name])) for name, kind in kinds.items()}
     return Carried(token, own, forms, tuple(files), plan.options.cores is not None or bool(cards and not fixed)), fixed
+
+
+def _renamed(about: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """What the record says of a generation, by its own name and number of ranks."""
+    identity = about["identity"]
+    parameters = {**identity["parameters"], "workers": len(plan.ranks)}
+    return {**about, "identity": {**identity, "run_id": plan.run, "parameters": parameters}}
 
 
 def _kinds(cluster: Cluster, facts: Facts, cards: int) -> dict[str, int]:
@@ -101,7 +144,7 @@ def _kinds(cluster: Cluster, facts: Facts, cards: int) -> dict[str, int]:
 
 
 def _placed(
-    plan: Plan, workers: Sequence[Node], kinds: Mapping[str, int], facts: Facts, token: str
+    plan: Plan, workers: Sequence[Node], kinds: Mapping[str, int], facts: Facts, token: str, counts: Sequence[int]
 ) -> dict[tuple[int, ...], tuple[tuple[Node, ...], Plan]] | None:
     """The plan on stand-ins for each choice of kinds that may be granted; None where these are too many, or a host
     would have more ranks than ports for them.
@@ -110,13 +153,19 @@ def _placed(
     there = Counter(kinds.values())
     on_gpus = queue.cards_of_node(plan) and queue.cores_of_rank(plan, facts)
     found: dict[tuple[int, ...], tuple[tuple[Node, ...], Plan]] = {}
-    for form in itertools.combinations_with_replacement(sorted(there), len(plan.nodes)):
-        if Counter(form) <= there:
+    before = {node.name: facts[node.name]["cores"] for node in plan.nodes}
+    for count in counts:
+        for form in itertools.combinations_with_replacement(sorted(there), count):
+            if not Counter(form) <= there:
+                continue
             nodes = tuple(_stand_in(example[kind], token, number) for number, kind in enumerate(form))
             cores = {node.name: facts[example[kind].name]["cores"] for node, kind in zip(nodes, form, strict=True)}
+            wanted = len(plan.ranks)
+            if count < len(plan.nodes):
+                wanted = placement.ranks_left(wanted, before, sum(cores.values()))
             if each := plan.options.cores or on_gpus:
                 cores = dict.fromkeys(cores, each * most_ranks(plan))
-            ranks = placement.spread(len(plan.ranks), nodes, cores)
+            ranks = placement.spread(wanted, nodes, cores)
             ports = _ports(plan, ranks)
             if ports is None or len(found) == MOST_FORMS:
                 return None

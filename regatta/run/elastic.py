@@ -1,16 +1,16 @@
 """A run whose hosts are lost continues from its checkpoint on those that are left, as a new run.
 
-Its controller must live to see that; a run that no controller follows ends with its host, as any other.
+Its controller sees that; of a run without one the head does (`regatta.node.generations`).
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from regatta.errors import RunFailedError
 from regatta.hosts.selection import without
 from regatta.records.record import Record
-from regatta.run import naming
+from regatta.run import naming, placement
 from regatta.run.request import Request
 from regatta.run.session import Begun, Session
 from regatta_protocol.operations.launch import Inspect
@@ -40,9 +40,13 @@ def begin(session: Session, request: Request) -> Going:
     if not request.options.elastic:
         return Going(session.begin(request), {})
     cores = session.cores()
-    first = request.options.name or naming.new_run_name(request.program.label, request.framework)
-    request = replace(request, options=replace(request.options, name=first), first_run=first)
-    return Going(session.begin(request), cores)
+    return Going(session.begin(first(request)), cores)
+
+
+def first(request: Request) -> Request:
+    """The request of the first generation, by whose name the others know it."""
+    name = request.options.name or naming.new_run_name(request.program.label, request.framework)
+    return replace(request, options=replace(request.options, name=name), first_run=name)
 
 
 def finish(session: Session, going: Going) -> Record:
@@ -50,7 +54,7 @@ def finish(session: Session, going: Going) -> Record:
     begun, request = going.begun, going.begun.request
     if not request.options.elastic:
         return session.finish(begun)
-    first, ranks = str(request.first_run), request.options.workers or sum(going.cores.values())
+    begun_as, ranks = str(request.first_run), request.options.workers or sum(going.cores.values())
     with contextlib.ExitStack() as stack:
         for generation in range(2, request.options.restarts + 2):
             try:
@@ -63,10 +67,11 @@ def finish(session: Session, going: Going) -> Record:
                 failed = str(error)
             names = ", ".join(lost)
             on_gpus = any(cards.visible for cards in begun.ready.plan.cards.values())
-            wanted = None if on_gpus else ranks_left(ranks, going.cores, [node.name for node in left.workers])
+            cores = sum(going.cores[node.name] for node in left.workers)
+            wanted = None if on_gpus else placement.ranks_left(ranks, going.cores, cores)
             how = "one rank a GPU" if on_gpus else f"{wanted} rank(s)"
-            next_name = f"{first[: naming.NAME_LENGTH - 4]}-g{generation}"
-            note = f"generation {generation} of {first}, without {names}"
+            next_name = naming.generation(begun_as, generation)
+            note = f"generation {generation} of {begun_as}, without {names}"
             options = replace(request.options, name=next_name, workers=wanted)
             request = replace(request, options=options, notes=(*request.notes, note))
             session.console.warn(f"{failed}\ncontinuing from the checkpoint: {next_name}, {note}, {how}")
@@ -81,12 +86,3 @@ def _lost(session: Session, error: RunFailedError) -> list[str]:
         session.cluster.nodes, lambda node: session.remote.call(node, Inspect(), timeout=ASK_SECONDS)
     )
     return [node.name for node in session.cluster.nodes if node.name == error.host or node.name in silent]
-
-
-def ranks_left(wanted: int, cores: Mapping[str, int], left: Sequence[str]) -> int:
-    """Ranks for the hosts that are left: as many as `wanted` where there is a core for each, else one a core.
-
-    `wanted` and `cores` are those of the first generation. A run that had more ranks than cores keeps as many a core.
-    """
-    now = sum(cores[name] for name in left)
-    return max(1, min(wanted, max(now, wanted * now // sum(cores.values()))))

@@ -15,6 +15,11 @@ def new_run_name(label: str, framework: str) -> str:
     return f"{label}-{framework}-{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
+def generation(first: str, number: int) -> str:
+    """The name of a further generation of an elastic run."""
+    return f"{first[: NAME_LENGTH - 4]}-g{number}"
+
+
 def check_run_name(name: str) -> str:
     """A name for a run as a person gives it; UsageError where it cannot be one."""
     if not RUN_NAME.match(name):

@@ -52,3 +52,11 @@ def crowded(ranks: Sequence[Rank], cores: Mapping[str, int]) -> list[str]:
         for name, number in on_host.items()
         if number > cores[name]
     ]
+
+
+def ranks_left(wanted: int, cores: Mapping[str, int], left: int) -> int:
+    """Ranks for hosts with `left` cores in all: as many as `wanted` where there is a core for each, else one a core.
+
+    `wanted` and `cores` are those of the first generation. A run that had more ranks than cores keeps as many a core.
+    """
+    return max(1, min(wanted, max(left, wanted * left // sum(cores.values()))))

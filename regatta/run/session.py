@@ -164,9 +164,8 @@ class Session:
                 if not self.cluster.local
                 else "--detach needs a cluster of hosts: leave it out on this machine"
             )
-        if why := "a lost host is noticed by it" if request.options.elastic else framework.followed:
-            what = "--elastic" if request.options.elastic else framework.name
-            raise UsageError(f"{what} needs a controller until the run's end ({why}): leave --detach out")
+        if why := framework.followed:
+            raise UsageError(f"{framework.name} needs a controller until the run's end ({why}): leave --detach out")
         self._check_name(request)
         after = queue.job_of(self.remote, request.options.after) if request.options.after else None
         with self._beginning:

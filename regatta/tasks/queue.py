@@ -44,7 +44,7 @@ def queue(c: Context, inventory: str | None = None, json: bool = False) -> None:
         words = ["holds" if one.holds else "waits", "detached" if one.detached else "", _priority(one.nice)]
         state = ", ".join(filter(None, words))
         starts = queued.clock(one.expected) if one.expected else "-"
-        why = "its nodes are busy, or down" if _of_nodes(one.reason) else _REASONS.get(one.reason, one.reason)
+        why = f"Slurm gives no run to {', '.join(one.down)}" if one.down else _REASONS.get(one.reason, one.reason)
         rows.append((one.run, owner(one.owner) or "-", state, where, age, starts, why or "-"))
     print_table([_HEADINGS, *rows])
 
@@ -53,7 +53,3 @@ def _priority(nice: int) -> str:
     from regatta.run import queue as queued
 
     return f"{queued.priority(nice)} priority" if nice else ""
-
-
-def _of_nodes(reason: str) -> bool:
-    return reason.startswith(("Nodes required", "ReqNodeNotAvail"))

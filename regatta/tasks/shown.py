@@ -62,7 +62,8 @@ class QueueEntry:
     """A run that holds nodes, or waits for so many (`reason`: Slurm's word). Times are Unix seconds.
 
     `ours`: not a job that another program has submitted to Slurm, whose number `job` is. `expected`: when a run that
-    waits starts at the latest, where all before it have a time limit. `others`: it is not yours.
+    waits starts at the latest, where all before it have a time limit. `others`: it is not yours. `down`: the nodes to
+    which Slurm gives no run, where it waits for some.
     """
 
     run: str
@@ -80,6 +81,7 @@ class QueueEntry:
     priority: int
     nice: int
     others: bool
+    down: list[str]
 
 
 @dataclass(frozen=True)
@@ -492,7 +494,7 @@ def runs(lines: "Sequence[Line]", unasked: "Mapping[str, Exception]") -> Runs:
 
 def queue(cluster: str, entries: "Sequence[Entry]") -> Queue:
     """The queue of a cluster."""
-    return Queue(cluster, [QueueEntry(**{**vars(one), "nodes": [*one.nodes]}) for one in entries])
+    return Queue(cluster, [QueueEntry(**{**vars(one), "nodes": [*one.nodes], "down": [*one.down]}) for one in entries])
 
 
 def executed(done: "Mapping[str, tuple[int, str]]", failed: "Mapping[str, Exception]") -> Executed:

@@ -12,7 +12,7 @@ class Entry(Value):
     `job`: Slurm's number; `owner`: the login account and its key's fingerprint. `since` and `submitted` are Unix
     seconds. `ours`: not a job that another program has submitted; `detached`: it needs no controller. `expected`: when
     it starts at the latest, where all before it have a time limit. `nice`: the lower, the sooner among the owner's
-    runs. `others`: it is not a run of who asks.
+    runs. `others`: it is not a run of who asks. `down`: the nodes to which Slurm gives no run, where it waits for some.
     """
 
     job: int
@@ -30,6 +30,7 @@ class Entry(Value):
     submitted: float = 0.0
     since: Optional[float] = None
     expected: Optional[float] = None
+    down: Tuple[str, ...] = ()
 
 
 class QueueWord(Value):
@@ -109,12 +110,20 @@ class Carried(Value):
     shares: bool = False
 
 
+class Further(Value):
+    """A generation of an elastic run: what it is called, and what its job brings."""
+
+    run: str
+    carried: Carried
+
+
 class SubmitRun(Operation[Submitted]):
     """Put a run into the queue that starts, and ends, without a controller.
 
     It gets `wanted` whole nodes among those of `carried`; `fixed`: only all of these will do. `driver`: its end on one
     node is its end on all. `after`: the number of the job that has to succeed before. `memory`: MiB that each node has
-    for it. `cores`: not whole nodes, but these of each, for that many `ranks`, with `gpus` of each node.
+    for it. `cores`: not whole nodes, but these of each, for that many `ranks`, with `gpus` of each node. `further`:
+    what continues it, one after the other, each time when a node was lost, on the nodes that are left.
     """
 
     op = "queue.submit"
@@ -131,6 +140,7 @@ class SubmitRun(Operation[Submitted]):
     ranks: int = 0
     cores: Optional[int] = None
     gpus: int = 0
+    further: Tuple[Further, ...] = ()
 
 
 class Queued(Value):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import Cluster, finish, read_until
+from clusters import Cluster, finish, read_until, wait_for
 from people import Person, account, fingerprint
 from provisioning import left, logged, play, teardown
 
@@ -603,6 +603,7 @@ def test_the_account_of_a_member_who_leaves_goes_with_all_it_runs(separate: tupl
     (bob.home / "job.py").write_text(SCRIPT)
     running = bob.begins("torchrun", *words)
     read_until(running, "begins")
+    assert "behind leaves" in types(bob, "torchrun", "--detach", "--workers", "2", "--name", "too-late", "job.py", "0")
     settings(lab, ["ann"], "", members_separate=True)
     play(lab, "provision")
     running.wait(120)
@@ -617,8 +618,11 @@ def test_the_account_of_a_member_who_leaves_goes_with_all_it_runs(separate: tupl
             "regatta-ann"
         ]
     assert Cluster(lab).nothing_runs("leaves")
-    seen = {one["run"]: one["owner"] for one in _seen_by_root(lab)}
-    assert (seen["serving"], seen["apart"]) == ("bob", "ann")
+    wait_for(lambda: "no run holds nodes" in Cluster(lab).fab("queue").stdout, 60)
+    seen = {one["run"]: one for one in _seen_by_root(lab)}
+    assert [seen[run]["owner"] for run in ("serving", "apart", "too-late")] == ["bob", "ann", "bob"]
+    assert seen["too-late"]["state"] == "failed"
+    assert "it could not start: there is no account here for runs of bob" in Cluster(lab).fab("logs", "too-late").stdout
     settings(lab, ["ann"], GROUP)
     play(lab, "provision")
     for node in lab.nodes:

@@ -84,10 +84,12 @@ def listening() -> Iterator[tuple[int, list[dict[str, Any]]]]:
     with http.server.ThreadingHTTPServer(("0.0.0.0", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server.server_port, heard
-        end.set()
-        server.shutdown()
-        thread.join()
+        try:
+            yield server.server_port, heard
+        finally:
+            end.set()
+            server.shutdown()
+            thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -274,6 +276,28 @@ def test_a_run_without_a_controller_takes_the_nodes_that_are_free_when_it_begins
     assert listed(queue, own)["after-a-loss"]["state"] == "succeeded"
 
 
+def test_a_node_is_lost_while_a_run_starts_on_it_and_while_one_waits_for_it(queue: Cluster, own: Path) -> None:
+    """Slurm still believes in it when the run begins; then it gives nothing to it until it is back."""
+    first, second = queue.lab.nodes
+    partition = "sudo scontrol update partitionname=all state="
+    queue.lab.ssh(first, f"{partition}down")
+    for name in ("starts-in-half", "waits-for-both"):
+        queue.regatta(own, *job(4, name, 0, -1, "--detach"))
+    queue.lab.off(second)
+    queue.lab.ssh(first, f"{partition}up")
+    try:
+        wait_for(lambda: names(queue, own) == ["waits-for-both"], 120)
+        wait_for(lambda: f"Slurm gives no run to {second}" in queue.regatta(own, "queue").stdout, 120)
+        assert not queue.processes(first, "REGATTA_RUN_ID=starts-in-half")
+    finally:
+        queue.lab.on(second)
+    wait_for(lambda: not names(queue, own), 300)
+    ended = listed(queue, own)
+    assert (ended["starts-in-half"]["state"], ended["waits-for-both"]["state"]) == ("failed", "succeeded")
+    assert f"it could not start: {second} did not answer" in queue.regatta(own, "logs", "starts-in-half").stdout
+    assert queue.nothing_runs("starts-in-half")
+
+
 def test_a_run_that_cannot_start_without_a_controller_says_why(queue: Cluster, own: Path) -> None:
     ahead = queue.background(own, *job(4, "ahead", 600))
     read_until(ahead, "begins")
@@ -306,16 +330,49 @@ def test_workloads_restarts_and_ray_scripts_do_without_a_controller(queue: Clust
     )
     for name, code in (("on-ray", "0"), ("fails-on-ray", "3")):
         queue.regatta(own, "rayrun", "--workers", "2", "--name", name, "--detach", "on_ray.py", code)
-    assert (
-        "--elastic needs a controller"
-        in queue.regatta(own, *job(1, "no", 0, -1, "--elastic", "--detach"), check=False).stdout
-    )
     wait_for(lambda: not names(queue, own), 180)
     ended = listed(queue, own)
     states = {name: ended[name]["state"] for name in ("a-workload", "restarted", "on-ray", "fails-on-ray")}
     assert states == {**dict.fromkeys(("a-workload", "restarted", "on-ray"), "succeeded"), "fails-on-ray": "failed"}
     assert "nodes 2 7" in queue.regatta(own, "logs", "on-ray").stdout
     assert queue.nothing_runs("on-ray") and queue.nothing_runs("fails-on-ray")
+
+
+ELASTIC = """\
+import os, time
+run, first, rank = (os.environ[name] for name in ("REGATTA_RUN_ID", "REGATTA_FIRST_RUN", "RANK"))
+print("begins", rank, "of", os.environ["WORLD_SIZE"], flush=True)
+time.sleep(600 if run == first else 0)
+"""
+
+
+def test_an_elastic_run_without_a_controller_continues_without_a_lost_node(queue: Cluster, own: Path) -> None:
+    first, second = queue.lab.nodes
+    (own / "elastic.py").write_text(ELASTIC)
+    elastic = ("torchrun", "--workers", "4", "--elastic", "--detach", "--name")
+    queue.regatta(own, *job(2, "fails-by-itself", 0, 1, "--elastic", "--detach"))
+    queue.regatta(own, *elastic, "cancelled", "elastic.py")
+    queue.regatta(own, "cancel", "cancelled")
+    queue.regatta(own, *elastic, "shrinks", "elastic.py")
+    wait_for(lambda: queue.regatta(own, "logs", "shrinks", check=False).stdout.count("of 4") == 4, 180)
+    queue.lab.off(second)
+    try:
+        wait_for(lambda: queue.regatta(own, "logs", "shrinks-g2", check=False).stdout.count("of 2") == 2, 180)
+    finally:
+        queue.lab.on(second)
+    wait_for(lambda: "idle" in queue.lab.ssh(first, f"sinfo --all --noheader --nodes={second} --format=%t").stdout, 300)
+    wait_for(lambda: not queue.lab.ssh(first, "sudo find /var/lib/slurm/regatta -name '.further-*'").stdout, 120)
+    ended = listed(queue, own)
+    states = [ended[name]["state"] for name in ("fails-by-itself", "shrinks", "shrinks-g2")]
+    assert (states[0], states[2]) == ("failed", "succeeded") and states[1] in ("failed", "lost"), states
+    assert not {"fails-by-itself-g2", "cancelled-g2"} & {*ended}
+    assert "generation 2 of shrinks, after a lost host" in queue.regatta(own, "show", "shrinks-g2").stdout
+    assert (
+        queue.nothing_runs("shrinks")
+        and not queue.lab.ssh(
+            first, "systemctl list-units --all --plain --no-legend 'regatta-further-*'"
+        ).stdout.strip()
+    )
 
 
 def test_a_priority_is_among_ones_own_and_what_never_was_or_failed_comes_before_nothing(
@@ -509,7 +566,7 @@ def test_waiting_runs_survive_the_loss_of_slurms_state(queue: Cluster, own: Path
 
 
 def test_a_run_that_works_and_one_that_waits_outlive_slurms_daemons(queue: Cluster, own: Path) -> None:
-    queue.regatta(own, *job(4, "works-on", 25, -1, "--detach"))
+    queue.regatta(own, *job(4, "works-on", 60, -1, "--detach"))
     queue.regatta(own, *job(4, "waits-on", 0, -1, "--detach"))
     wait_for(lambda: entries(queue, own)[0]["holds"])
     on_the_disk = "sudo find /var/lib/slurm/slurmctld/job_state -newer /var/lib/slurm/regatta/waits-on"
@@ -517,7 +574,7 @@ def test_a_run_that_works_and_one_that_waits_outlive_slurms_daemons(queue: Clust
     for node in queue.lab.nodes:
         main = "systemctl show --value --property=MainPID 'regatta-slurm*' regatta-munge"
         queue.lab.ssh(node, f"sudo kill -9 $({main})")
-    wait_for(lambda: "no run holds nodes" in queue.regatta(own, "queue", check=False).stdout, 100)
+    wait_for(lambda: "no run holds nodes" in queue.regatta(own, "queue", check=False).stdout, 150)
     ended = listed(queue, own)
     assert {ended[name]["state"] for name in ("works-on", "waits-on")} == {"succeeded"}
     assert not any(ended[name]["beside"] for name in ("works-on", "waits-on"))

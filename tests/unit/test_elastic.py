@@ -15,7 +15,7 @@ from regatta.hosts import selection
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.inventories import build
 from regatta.options.declaration import RunOptions
-from regatta.run import elastic
+from regatta.run import elastic, placement
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 
@@ -43,7 +43,7 @@ def test_nothing_goes_on_without_the_head_or_workers(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(("wanted", "ranks"), [(1, 1), (3, 3), (4, 4), (5, 4), (6, 4), (12, 8)])
 def test_as_many_ranks_as_fit(wanted: int, ranks: int) -> None:
-    assert elastic.ranks_left(wanted, CORES, ["node1", "node2"]) == ranks
+    assert placement.ranks_left(wanted, CORES, 4) == ranks
 
 
 @pytest.mark.parametrize(

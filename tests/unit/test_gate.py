@@ -299,12 +299,20 @@ def test_each_node_checks_its_part_of_a_run_without_a_controller(ask: Ask, folde
         (tmp_path / name).chmod(0o755)
     (folder / "root/releases" / RELEASE).mkdir(parents=True, exist_ok=True)
 
+    kept = {name: json.loads((folder / "gate.json").read_text())[name] for name in ("user", "root", "state")}
+    member = {**kept, "by": MEMBER, "member": MEMBER}
+
+    def forgotten() -> None:
+        shutil.rmtree(folder / "state/runs/new")
+        for note in (folder / "state/runs").glob(".new.*"):
+            note.unlink()
+
     def task(what: str, run: str, job: str, **more: Any) -> tuple[int, str]:
         own = {**spec(folder, id=run, files=0, record={}, cwd=f"{folder}/state/runs/{run}/work")["spec"], **more}
         asked = queued(carried={"forms": {"0": [{"spec": own}]}})["carried"]
         of = f"gate.PLACE = {str(folder / 'gate.json')!r}; layout.NODE = {str(folder / 'node.json')!r}"
         then = f"import sys\nfrom regatta.node import detached, gate, layout\n{of}\n"
-        text = sendable(sources.of_gate(), f"{then}detached.main({what!r}, {json.dumps(asked)!r}, {MEMBER!r})\n")
+        text = sendable(sources.of_gate(), f"{then}detached.main({what!r}, {json.dumps(asked)!r}, {member!r})\n")
         slurm = {"SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_NAME": job}
         env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **slurm}
         (tmp_path / "journal").write_text("")
@@ -321,9 +329,17 @@ def test_each_node_checks_its_part_of_a_run_without_a_controller(ask: Ask, folde
     assert shown["state"] == "failed"
     cause = json.loads((folder / "state/runs/new/exit.json").read_text())["failure"]["cause"]
     assert "it could not start: a member may not have a run with cwd" in cause
-    shutil.rmtree(folder / "state/runs/new")
-    for note in (folder / "state/runs").glob(".new.*"):
-        note.unlink()
+    forgotten()
+    for left, why in ((None, "has no members any more"), ({"separate": {}}, f"no account here for runs of {MEMBER}")):
+        place = (folder / "gate.json").read_text()
+        (folder / "gate.json").unlink()
+        if left is not None:
+            (folder / "gate.json").write_text(json.dumps({**json.loads(place), **left}))
+        assert task("run", "other", "new")[0] == 1 and not (folder / "state/runs/other").exists()
+        assert [task(what, "new", "new")[0] for what in ("run", "stop")] == [1, 1]
+        (folder / "gate.json").write_text(place)
+        assert why in json.loads((folder / "state/runs/new/exit.json").read_text())["failure"]["cause"]
+        forgotten()
     for run in ("mine", "theirs"):  # of these names, which the job did not begin
         assert f"a run named '{run}' exists already" in task("run", run, run)[1]
         for what in ("stop", "finish"):

@@ -146,7 +146,7 @@ def test_a_priority_is_a_place_among_a_persons_own_runs(
 def test_copies_of_runs_that_left_the_queue_go_but_not_while_slurm_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_queue, "_COPIES", str(tmp_path))
+    monkeypatch.setattr(node_queue, "COPIES", str(tmp_path))
     for name in ("waits", "scancelled", ".known", ".starting"):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (0, 0))

@@ -46,7 +46,7 @@ begun() {
 follow() {
     nodes=$(awk -v run="$1" '$2 == run { print $1 }' /run/regatta-queue.begun | paste -s -d ,)
     if grep -q "^#SBATCH --nodes=\"$(echo "$nodes" | tr , '\n' | wc -l)\"" "$copies/$1"; then
-        sed -e '/^#SBATCH --dependency/d' -e 's/ run &&/ follow \&\&/' "$copies/$1" |
+        sed -e '/^#SBATCH --dependency/d' -e 's/^what=run$/what=follow/' "$copies/$1" |
             sbatch --priority=2000001 --nodelist="$nodes"
     else
         rm "$copies/$1"
@@ -81,6 +81,10 @@ while read -r copy; do
     fi
 done < /run/regatta-queue.waiting
 rm -f $copies/.starting
+for further in "$copies"/.further-*; do # of elastic runs; one that is followed still has such a unit
+    [ ! -e "$further" ] || systemd-run --quiet --collect --unit="regatta-further-${further##*/.further-}" \
+        /usr/bin/python3 -IS "$further" 2> /dev/null || true
+done
 while :; do
     left=
     for job in $(squeue --noheader --format='%i:%t:%j|%k' | sed -n 's/^\([^|]*\)|regatta: .*/\1/p'); do

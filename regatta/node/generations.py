@@ -1,0 +1,93 @@
+"""What continues an elastic run without a controller: a unit of the head that waits for its end.
+
+Where a node of it was lost, it puts the next generation into the queue, which is then followed likewise. The unit's
+program is kept beside the copies of runs in the queue: after a reboot `roles/slurm/files/tidy.sh` starts it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any, Sequence, Set, Tuple
+
+from regatta.node import batch, queue
+from regatta.node.problem import Problem
+from regatta_protocol import sent
+from regatta_protocol.decoding import decode, encode
+from regatta_protocol.operations.queue import Further, SubmitRun, Submitted
+
+if TYPE_CHECKING:
+    from regatta_protocol.place import Place
+
+POLL_SECONDS, NOTICED_SECONDS = 2.0, 60.0
+"""How often it looks; how long after the end of a run Slurm may take to see that a node does not answer."""
+_LOST, _PERHAPS = ("NODE_FAIL", "BOOT_FAIL"), ("FAILED", "OUT_OF_MEMORY")
+_ENDED = (*_LOST, *_PERHAPS, "COMPLETED", "CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED")
+
+
+def submit(place: Place, *, further: Sequence[Further] = (), **asked: Any) -> Submitted:
+    """Put a run into the queue, as :func:`queue.submit` does; and what continues it, each time when a node was lost."""
+    if not further:
+        return queue.submit(place, **asked)
+    if queue.existing() is not None:
+        raise Problem("--elastic with --detach: this cluster's Slurm is not Regatta's, which this needs: leave one out")
+    done = queue.submit(place, **asked)
+    more = {"run": further[0].run, "carried": further[0].carried, "after": None, "further": tuple(further[1:])}
+    _follow(place, asked["run"], SubmitRun(**{**asked, **more}))
+    return done
+
+
+def _follow(place: Place, run: str, asked: SubmitRun) -> None:
+    """Let a unit put `asked` into the queue as soon as `run` has ended because a node was lost."""
+    then = "from regatta.node import generations\n"
+    then += f"generations.main({dict(place)!r}, {run!r}, {json.dumps(encode(asked))!r})\n"
+    with open(_program(run), "wb") as file:
+        file.write(sent.program(batch.sources(), then))
+        file.flush()
+        os.fsync(file.fileno())
+    unit = ["systemd-run", "--quiet", "--collect", f"--unit=regatta-further-{run}"]
+    subprocess.run([*unit, "/usr/bin/python3", "-IS", _program(run)], check=True)
+
+
+def main(place: Place, run: str, text: str) -> None:
+    """Do what :func:`_follow` says, as the unit."""
+    asked = decode(SubmitRun, json.loads(text))
+    try:
+        if _lost(*_end(run)):
+            left = {*asked.carried.nodes} - {*queue.lost()}
+            submit(place, **{**vars(asked), "wanted": max(1, min(asked.wanted, len(left)))})
+    except Problem as error:  # the journal is the only place for it
+        print(f"{run}: {asked.run} does not continue it: {error}", flush=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_program(run))
+
+
+def _program(run: str) -> str:
+    return f"{queue.COPIES}/.further-{run}"
+
+
+def _end(run: str) -> Tuple[str, Set[str]]:
+    """Wait for the end of a run; gives its state, and its nodes, also those that Slurm has taken from it."""
+    nodes: Set[str] = set()
+    while True:
+        found = queue.job(run)
+        if found is not None:
+            nodes |= {*found[1]}
+            if found[0] in _ENDED:
+                return found[0], nodes
+        elif not os.path.exists(f"{queue.COPIES}/{run}"):
+            return "", nodes  # it was taken out of the queue
+        time.sleep(POLL_SECONDS)
+
+
+def _lost(state: str, nodes: Set[str]) -> bool:
+    """Whether a run has ended because one of its nodes was lost."""
+    end = time.monotonic() + NOTICED_SECONDS
+    while state in _PERHAPS and time.monotonic() < end:
+        if nodes & {*queue.lost()}:
+            return True
+        time.sleep(POLL_SECONDS)
+    return state in _LOST

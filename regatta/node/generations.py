@@ -22,8 +22,8 @@ from regatta_protocol.operations.queue import Further, SubmitRun, Submitted
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
 
-POLL_SECONDS, NOTICED_SECONDS = 2.0, 60.0
-"""How often it looks; how long after the end of a run Slurm may take to see that a node does not answer."""
+POLL_SECONDS, LATE_SECONDS = 2.0, 10.0
+"""How often it looks; how much later than after its timeout Slurm may see that a node does not answer."""
 _LOST, _PERHAPS = ("NODE_FAIL", "BOOT_FAIL"), ("FAILED", "OUT_OF_MEMORY")
 _ENDED = (*_LOST, *_PERHAPS, "COMPLETED", "CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED")
 
@@ -85,7 +85,7 @@ def _end(run: str) -> Tuple[str, Set[str]]:
 
 def _lost(state: str, nodes: Set[str]) -> bool:
     """Whether a run has ended because one of its nodes was lost."""
-    end = time.monotonic() + NOTICED_SECONDS
+    end = time.monotonic() + queue.node_timeout() + LATE_SECONDS
     while state in _PERHAPS and time.monotonic() < end:
         if nodes & {*queue.lost()}:
             return True

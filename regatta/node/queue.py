@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, List, Sequenc
 
 from regatta.node import batch, holder, rundirs, turns
 from regatta.node.problem import Problem
-from regatta_protocol.operations.queue import (
-    Carried,
-    Entry,
-    Notify,
-    Queued,
-    QueueWord,
-    Submitted,
-    Withdrawn,
-)
+from regatta_protocol.operations.queue import Carried, Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
@@ -404,6 +396,12 @@ def _down(states: str = "down,drain,fail") -> Tuple[str, ...]:
 def lost() -> Tuple[str, ...]:
     """The nodes that do not answer Slurm."""
     return _down("down,no_respond")
+
+
+def node_timeout() -> int:
+    """Seconds after which a node that does not answer Slurm is down."""
+    found = re.search(r"(?m)^SlurmdTimeout\s*= (\d+)", _run(["scontrol", "show", "config"]).stdout)
+    return int(found[1]) if found else 300
 
 
 def job(run: str) -> Tuple[str, Tuple[str, ...]] | None:

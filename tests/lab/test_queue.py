@@ -355,6 +355,10 @@ def test_an_elastic_run_without_a_controller_continues_without_a_lost_node(queue
     queue.regatta(own, "cancel", "cancelled")
     queue.regatta(own, *elastic, "shrinks", "elastic.py")
     wait_for(lambda: queue.regatta(own, "logs", "shrinks", check=False).stdout.count("of 4") == 4, 180)
+    unit, program = "regatta-further-shrinks", "/var/lib/slurm/regatta/.further-fails-by-itself"
+    queue.lab.ssh(first, f"sudo systemctl stop {unit}; sudo systemctl restart regatta-slurmctld")  # as a reboot does
+    wait_for(lambda: not queue.lab.ssh(first, f"systemctl is-active {unit}", check=False).returncode, 60)
+    wait_for(lambda: queue.lab.ssh(first, f"sudo ls {program}", check=False).returncode, 120)
     queue.lab.off(second)
     try:
         wait_for(lambda: queue.regatta(own, "logs", "shrinks-g2", check=False).stdout.count("of 2") == 2, 180)

@@ -45,9 +45,10 @@ def main(what: str, asked: str, member: Place, lost: str = "") -> None:
     names = subprocess.run(
         ["scontrol", "show", "hostnames", listed], capture_output=True, text=True, errors="replace", check=True
     )
+    granted = names.stdout.split()
     try:
         cpus, gpus = _granted(own) if said.shares else ((), ())
-        start = part(said, names.stdout.split(), own, cpus, gpus)
+        start = part(said, granted, own, cpus, gpus)
     except KeyError as error:
         _log(f"{os.environ['SLURM_JOB_NAME']}: {error} has joined the cluster after it was queued: start it again")
         sys.exit(1)
@@ -62,7 +63,7 @@ def main(what: str, asked: str, member: Place, lost: str = "") -> None:
             runs.stop(place, run, _unanswered(lost) or "the run ended on another node")
         elif _begun(place, run):
             runs.finish(place, run, State.SUCCEEDED, 0)
-        elif lost and own == names.stdout.split()[0] and run == os.environ["SLURM_JOB_NAME"]:
+        elif lost and own == granted[0] and run == os.environ["SLURM_JOB_NAME"]:
             runs.refuse(place, start.spec, _unanswered(lost))
     except Exception as error:  # the journal is the only place for it
         _log(f"{run}: {error}")

@@ -44,12 +44,9 @@ def _follow(place: Place, run: str, asked: SubmitRun) -> None:
     """Let a unit put `asked` into the queue as soon as `run` has ended because a node was lost."""
     then = "from regatta.node import generations\n"
     then += f"generations.main({dict(place)!r}, {run!r}, {json.dumps(encode(asked))!r})\n"
-    with open(_program(run), "wb") as file:
-        file.write(sent.program(batch.sources(), then))
-        file.flush()
-        os.fsync(file.fileno())
+    program = queue.keep_copy(_program(run), sent.program(batch.sources(), then).decode())
     unit = ["systemd-run", "--quiet", "--collect", f"--unit=regatta-further-{run}"]
-    subprocess.run([*unit, "/usr/bin/python3", "-IS", _program(run)], check=True)
+    subprocess.run([*unit, "/usr/bin/python3", "-IS", program], check=True)
 
 
 def main(place: Place, run: str, text: str) -> None:
@@ -62,11 +59,11 @@ def main(place: Place, run: str, text: str) -> None:
     except Problem as error:  # the journal is the only place for it
         print(f"{run}: {asked.run} does not continue it: {error}", flush=True)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(_program(run))
+        os.unlink(f"{queue.COPIES}/{_program(run)}")
 
 
 def _program(run: str) -> str:
-    return f"{queue.COPIES}/.further-{run}"
+    return f".further-{run}"
 
 
 def _end(run: str) -> Tuple[str, Set[str]]:

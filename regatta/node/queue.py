@@ -237,7 +237,7 @@ def submit(  # noqa: PLR0913 (the keys of one request)
     rest = f"export {OWNER}={shlex.quote(_plain(place.get('by') or ''))}\n{rest}"
     about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
     whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
-    kept = _keep_copy(run, whole) if existing() is None else None
+    kept = keep_copy(run, whole) if existing() is None else None
     done = _run(["sbatch", "--parsable"], whole)
     if done.returncode:
         if kept:
@@ -281,19 +281,19 @@ def _quoted(word: str) -> str:
     return f'{name}="{value}"' if value else name
 
 
-def _keep_copy(run: str, script: str) -> str:
+def keep_copy(name: str, text: str) -> str:
     """Keep a script on the disk while its run is in the queue: where Slurm's state is gone, or older, as the head was
     switched off at once, it is submitted again (`roles/slurm/files/tidy.sh`). Returns where it is.
     """
     os.makedirs(COPIES, 0o700, exist_ok=True)
-    with open(f"{COPIES}/{run}", "w") as file:
-        file.write(script)
+    with open(f"{COPIES}/{name}", "w") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     folder = os.open(COPIES, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
-    return f"{COPIES}/{run}"
+    return f"{COPIES}/{name}"
 
 
 def _drop_copies(there: Collection[str]) -> None:

@@ -42,22 +42,19 @@ def request(
         raise UsageError("--cores with --detach: the nodes are of too many kinds, or chosen already: leave one out")
     cores = said.cores or (queue.cores_of_rank(plan, facts) if asked.shares else None)
     gpus = queue.cards_of_node(plan) if asked.shares else 0
-    places = {name: dict(remote.place(remote.cluster.node(name))) for name in asked.nodes}
-    asked = asked.changed(nodes={name: one.changed(place=places[name]) for name, one in asked.nodes.items()})
-    further = _further(remote, plan, about, facts, places, fixed=fixed) if said.elastic else ()
+    further = _further(remote, plan, about, facts, fixed=fixed) if said.elastic else ()
     own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said), most_ranks(plan), cores, gpus)
+    asked = _at(remote, asked)
     return SubmitRun(plan.run, asked, len(nodes), framework.driver, fixed, said.time_limit, after, *own, further)
 
 
-def _further(
-    remote: Remote,
-    plan: Plan,
-    about: Mapping[str, Any],
-    facts: Facts,
-    places: Mapping[str, dict[str, Any]],
-    *,
-    fixed: bool,
-) -> tuple[Further, ...]:
+def _at(remote: Remote, asked: Carried) -> Carried:
+    """The same with the places on each node."""
+    places = {name: dict(remote.place(remote.cluster.node(name))) for name in asked.nodes}
+    return asked.changed(nodes={name: one.changed(place=places[name]) for name, one in asked.nodes.items()})
+
+
+def _further(remote: Remote, plan: Plan, about: Mapping[str, Any], facts: Facts, *, fixed: bool) -> tuple[Further, ...]:
     """The generations after the first one: the same run, on as many nodes or fewer."""
     found = []
     for number in range(2, plan.options.restarts + 2):
@@ -69,8 +66,7 @@ def _further(
                 "--elastic with --detach needs whole nodes that the queue chooses: leave out Ray, --cores, --gpus, "
                 "hosts of unlike kinds, or --detach"
             )
-        nodes = {name: one.changed(place=places[name]) for name, one in asked.nodes.items()}
-        found.append(Further(next_one.run, asked.changed(nodes=nodes)))
+        found.append(Further(next_one.run, _at(remote, asked)))
     return tuple(found)
 
 

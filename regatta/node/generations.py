@@ -11,13 +11,13 @@ import json
 import os
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Sequence, Set, Tuple
 
 from regatta.node import batch, queue
 from regatta.node.problem import Problem
 from regatta_protocol import sent
 from regatta_protocol.decoding import decode, encode
-from regatta_protocol.operations.queue import Further, SubmitRun, Submitted
+from regatta_protocol.operations.queue import Further, QueuedRun, SubmitRun, Submitted
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
@@ -28,20 +28,19 @@ _LOST, _PERHAPS = ("NODE_FAIL", "BOOT_FAIL"), ("FAILED", "OUT_OF_MEMORY")
 _ENDED = (*_LOST, *_PERHAPS, "COMPLETED", "CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED")
 
 
-def submit(place: Place, *, further: Sequence[Further] = (), **asked: Any) -> Submitted:
+def submit(place: Place, first: QueuedRun, further: Sequence[Further] = ()) -> Submitted:
     """Put a run into the queue, as :func:`queue.submit` does; and what continues it, each time when a node was lost."""
-    if not further:
-        return queue.submit(place, **asked)
-    if queue.existing() is not None:
+    if further and queue.existing() is not None:
         raise Problem("--elastic with --detach: this cluster's Slurm is not Regatta's, which this needs: leave one out")
-    done = queue.submit(place, **asked)
-    more = {"run": further[0].run, "carried": further[0].carried, "after": None, "further": tuple(further[1:])}
-    _follow(place, asked["run"], SubmitRun(**{**asked, **more}))
+    done = queue.submit(place, first)
+    if further:
+        then = first.changed(run=further[0].run, carried=further[0].carried, after=None)
+        _follow(place, first.run, SubmitRun(then, tuple(further[1:])))
     return done
 
 
 def _follow(place: Place, run: str, asked: SubmitRun) -> None:
-    """Let a unit put `asked` into the queue as soon as `run` has ended because a node was lost."""
+    """Let a unit do what is `asked` as soon as `run` has ended because a node was lost."""
     then = "from regatta.node import generations\n"
     then += f"generations.main({dict(place)!r}, {run!r}, {json.dumps(encode(asked))!r})\n"
     program = queue.keep_copy(_program(run), sent.program(batch.sources(), then).decode())
@@ -54,10 +53,10 @@ def main(place: Place, run: str, text: str) -> None:
     asked = decode(SubmitRun, json.loads(text))
     try:
         if _lost(*_end(run)):
-            left = {*asked.carried.nodes} - {*queue.lost()}
-            submit(place, **{**vars(asked), "wanted": max(1, min(asked.wanted, len(left)))})
+            left = {*asked.first.carried.nodes} - {*queue.lost()}
+            submit(place, asked.first.changed(wanted=max(1, min(asked.first.wanted, len(left)))), asked.further)
     except Problem as error:  # the journal is the only place for it
-        print(f"{run}: {asked.run} does not continue it: {error}", flush=True)
+        print(f"{run}: {asked.first.run} does not continue it: {error}", flush=True)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(f"{queue.COPIES}/{_program(run)}")
 

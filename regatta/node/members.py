@@ -30,7 +30,7 @@ from regatta_protocol.operations.hosts import AskMember, Definition, Member
 from regatta_protocol.operations.launch import Inspect, Inspected
 from regatta_protocol.operations.layers import BeginLayer, CommitLayer
 from regatta_protocol.operations.outputs import AskLeft, AskSizes, AskSums, Sending
-from regatta_protocol.operations.queue import HoldNodes, Notify, SubmitRun, Withdraw
+from regatta_protocol.operations.queue import HoldNodes, Notify, QueuedRun, SubmitRun, Withdraw
 from regatta_protocol.operations.releases import Abandon, BeginRelease, CommitRelease
 from regatta_protocol.operations.runs import StartRun
 from regatta_protocol.operations.services import AskStatus, CallFramework
@@ -370,7 +370,7 @@ def _hold(place: Place, asked: HoldNodes) -> HoldNodes:
     return asked
 
 
-def _queued(asked: HoldNodes | SubmitRun, nodes: Iterable[str]) -> None:
+def _queued(asked: HoldNodes | QueuedRun, nodes: Iterable[str]) -> None:
     _must(bool(_WORD.match(asked.run)), f"a run named {asked.run!r}")
     _must(0 < asked.wanted <= MOST_NODES and all(map(_HOST.match, nodes)), f"the nodes {nodes}")
     _must(asked.seconds is None or 0 < asked.seconds <= MOST_SECONDS, f"{asked.seconds} s")
@@ -382,17 +382,17 @@ def _queued(asked: HoldNodes | SubmitRun, nodes: Iterable[str]) -> None:
 
 def _submit(place: Place, asked: SubmitRun) -> SubmitRun:
     """Each node checks its part by all rules, with its own limits, when it starts it (`regatta.node.detached`)."""
-    carried = asked.carried
-    _queued(asked, carried.nodes)
-    _must(asked.after is None or asked.after > 0, f"the job {asked.after}")
-    _must(asked.notify is None or _told(asked.notify), "--notify but to http:// and https://")
+    first, carried = asked.first, asked.first.carried
+    _queued(first, carried.nodes)
+    _must(first.after is None or first.after > 0, f"the job {first.after}")
+    _must(first.notify is None or _told(first.notify), "--notify but to http:// and https://")
     _must(not asked.further, "--elastic with --detach: leave one out")
     specs = [part["spec"] for parts in carried.forms.values() for part in parts if part is not None]
-    _must(bool(specs) and all(one.get("id") == asked.run for one in specs), "a run of another name than the job's")
+    _must(bool(specs) and all(one.get("id") == first.run for one in specs), "a run of another name than the job's")
     for one in specs:
         _may_start(place, str(one.get("framework")), one.get("service"))
     nodes = {name: one.changed(place={}) for name, one in carried.nodes.items()}
-    return asked.changed(carried=carried.changed(nodes=nodes))
+    return asked.changed(first=first.changed(carried=carried.changed(nodes=nodes)))
 
 
 def _told(notify: Notify) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, List, Sequenc
 
 from regatta.node import batch, holder, rundirs, turns
 from regatta.node.problem import Problem
-from regatta_protocol.operations.queue import Carried, Entry, Notify, Queued, QueueWord, Submitted, Withdrawn
+from regatta_protocol.operations.queue import Entry, Notify, Queued, QueuedRun, QueueWord, Submitted, Withdrawn
 
 if TYPE_CHECKING:
     from regatta_protocol.place import Place
@@ -202,47 +202,31 @@ def placed(own: Sequence[Entry], nice: int) -> Tuple[int, Dict[int, int]]:
     return places[number], {one.job: later[one.job] for one in waiting[number:] if one.priority != later[one.job]}
 
 
-def submit(  # noqa: PLR0913 (the keys of one request)
-    place: Place,
-    run: str,
-    carried: Carried,
-    wanted: int,
-    driver: bool = False,
-    fixed: bool = False,
-    seconds: float | None = None,
-    after: int | None = None,
-    nice: int = 0,
-    notify: Notify | None = None,
-    memory: int | None = None,
-    ranks: int = 0,
-    cores: int | None = None,
-    gpus: int = 0,
-) -> Submitted:
+def submit(place: Place, asked: QueuedRun) -> Submitted:
     """Put a run into the queue, whose job starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     if not there(place):
         raise Problem("this cluster has no Slurm any more: set slurm_enabled: true, or leave --detach out")
     ahead = _entries()
-    if any(one.run == run for one in ahead) or rundirs.there(place, run):
-        raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
-    nodes = tuple(carried.nodes)
-    only = nodes if fixed else ()
-    gpus, cores = _counted(gpus, cores)
-    words = [*_share(f"--ntasks-per-node={ranks}", cores, gpus), *_limits(seconds, memory), *_BATCH]
-    words += _words(_DETACHED, run, place.get("by") or "", wanted, only, nice, nodes)
-    if after is not None:
-        words.append(f"--dependency=afterok:{after}")
-    if notify is not None:
-        words += _told(run, place.get("by") or "", notify)
-    first, _, rest = batch.script(carried, place, driver=driver).partition("\n")
-    rest = f"export {OWNER}={shlex.quote(_plain(place.get('by') or ''))}\n{rest}"
-    about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == after)]
+    if any(one.run == asked.run for one in ahead) or rundirs.there(place, asked.run):
+        raise Problem(f"a run named '{asked.run}' is in the queue, or was here: choose another name")
+    gpus, cores = _counted(asked.gpus, asked.cores)
+    owner, nodes = place.get("by") or "", tuple(asked.carried.nodes)
+    words = [*_share(f"--ntasks-per-node={asked.ranks}", cores, gpus), *_limits(asked.seconds, asked.memory), *_BATCH]
+    words += _words(_DETACHED, asked.run, owner, asked.wanted, nodes if asked.fixed else (), asked.nice, nodes)
+    if asked.after is not None:
+        words.append(f"--dependency=afterok:{asked.after}")
+    if asked.notify is not None:
+        words += _told(asked.run, owner, asked.notify)
+    first, _, rest = batch.script(asked.carried, place, driver=asked.driver).partition("\n")
+    rest = f"export {OWNER}={shlex.quote(_plain(owner))}\n{rest}"
+    about = [f"# Runs are in {rundirs.base(place)}", *(f"# After {one.run}" for one in ahead if one.job == asked.after)]
     whole = "\n".join([first, *about, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
-    kept = keep_copy(run, whole) if existing() is None else None
+    kept = keep_copy(asked.run, whole) if existing() is None else None
     done = _run(["sbatch", "--parsable"], whole)
     if done.returncode:
         if kept:
             os.unlink(kept)
-        raise Problem(f"the queue refused {run}: {_said(done.stderr)}")
+        raise Problem(f"the queue refused {asked.run}: {_said(done.stderr)}")
     if kept:
         later = time.time() + 2.0  # a state that is newer has the job in it
         os.utime(kept, (later, later))

@@ -15,7 +15,7 @@ from regatta.hosts.remote import Remote
 from regatta.options.declaration import RunOptions
 from regatta.run import launch, naming, placement, queue
 from regatta_protocol.decoding import encode
-from regatta_protocol.operations.queue import Candidate, Carried, Further, Notify, SubmitRun
+from regatta_protocol.operations.queue import Candidate, Carried, Further, Notify, QueuedRun, SubmitRun
 
 MOST_FORMS = 40
 """Ways of placing a run that its job carries: with more kinds of hosts than that the nodes are chosen at once."""
@@ -43,9 +43,22 @@ def request(
     cores = said.cores or (queue.cores_of_rank(plan, facts) if asked.shares else None)
     gpus = queue.cards_of_node(plan) if asked.shares else 0
     further = _further(remote, plan, about, facts, fixed=fixed) if said.elastic else ()
-    own = (queue.nice(said.priority), _told(remote, said), queue.mebibytes(said), most_ranks(plan), cores, gpus)
-    asked = _at(remote, asked)
-    return SubmitRun(plan.run, asked, len(nodes), framework.driver, fixed, said.time_limit, after, *own, further)
+    first = QueuedRun(
+        plan.run,
+        _at(remote, asked),
+        len(nodes),
+        framework.driver,
+        fixed,
+        said.time_limit,
+        after,
+        nice=queue.nice(said.priority),
+        notify=_told(remote, said),
+        memory=queue.mebibytes(said),
+        ranks=most_ranks(plan),
+        cores=cores,
+        gpus=gpus,
+    )
+    return SubmitRun(first, further)
 
 
 def _at(remote: Remote, asked: Carried) -> Carried:

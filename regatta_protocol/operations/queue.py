@@ -117,16 +117,14 @@ class Further(Value):
     carried: Carried
 
 
-class SubmitRun(Operation[Submitted]):
-    """Put a run into the queue that starts, and ends, without a controller.
+class QueuedRun(Value):
+    """A run that starts, and ends, without a controller.
 
     It gets `wanted` whole nodes among those of `carried`; `fixed`: only all of these will do. `driver`: its end on one
     node is its end on all. `after`: the number of the job that has to succeed before. `memory`: MiB that each node has
-    for it. `cores`: not whole nodes, but these of each, for that many `ranks`, with `gpus` of each node. `further`:
-    what continues it, one after the other, each time when a node was lost, on the nodes that are left.
+    for it. `cores`: not whole nodes, but these of each, for that many `ranks`, with `gpus` of each node.
     """
 
-    op = "queue.submit"
     run: str
     carried: Carried
     wanted: int
@@ -140,6 +138,15 @@ class SubmitRun(Operation[Submitted]):
     ranks: int = 0
     cores: Optional[int] = None
     gpus: int = 0
+
+
+class SubmitRun(Operation[Submitted]):
+    """Put a run into the queue, and `further` ones after it, which continue it on the nodes that are left: each where
+    the one before has lost a node.
+    """
+
+    op = "queue.submit"
+    first: QueuedRun
     further: Tuple[Further, ...] = ()
 
 

@@ -261,7 +261,7 @@ def queued(**more: Any) -> dict[str, Any]:
     carried = {"token": "0", "nodes": nodes, "forms": {"0": [part]}, "files": [{}]}
     given = {**carried, **more.pop("carried", {})}
     part["spec"].update(more.pop("spec", {}))
-    return {"run": "new", "wanted": 1, "carried": given, **more}
+    return {"first": {"run": "new", "wanted": 1, "carried": given, **more}}
 
 
 @needs_root
@@ -309,7 +309,7 @@ def test_each_node_checks_its_part_of_a_run_without_a_controller(ask: Ask, folde
 
     def task(what: str, run: str, job: str, **more: Any) -> tuple[int, str]:
         own = {**spec(folder, id=run, files=0, record={}, cwd=f"{folder}/state/runs/{run}/work")["spec"], **more}
-        asked = queued(carried={"forms": {"0": [{"spec": own}]}})["carried"]
+        asked = queued(carried={"forms": {"0": [{"spec": own}]}})["first"]["carried"]
         of = f"gate.PLACE = {str(folder / 'gate.json')!r}; layout.NODE = {str(folder / 'node.json')!r}"
         then = f"import sys\nfrom regatta.node import detached, gate, layout\n{of}\n"
         text = sendable(sources.of_gate(), f"{then}detached.main({what!r}, {json.dumps(asked)!r}, {member!r})\n")

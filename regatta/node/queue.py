@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import time
+import uuid
 from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, List, Sequence, Tuple
 
 from regatta.node import batch, holder, rundirs, turns
@@ -62,7 +63,7 @@ _PRIORITY = 1_000_000
 """That of the first run of a person who has no other."""
 _HELD, _DETACHED = "regatta: ", "regatta, detached: "
 """So the comments of its jobs begin, with a controller and without."""
-_FIELDS = "%i|%T|%Q|%y|%V|%S|%D|%N|%r|%j|%k"
+_FIELDS = "%u|%i|%T|%Q|%y|%V|%S|%D|%N|%r|%j|%k"
 
 
 def there(place: Place) -> bool:
@@ -207,7 +208,7 @@ def submit(place: Place, asked: QueuedRun) -> Submitted:
     if not there(place):
         raise Problem("this cluster has no Slurm any more: set slurm_enabled: true, or leave --detach out")
     ahead = _entries()
-    if any(one.run == asked.run for one in ahead) or rundirs.there(place, asked.run):
+    if any(one.ours and one.run == asked.run for one in ahead) or rundirs.there(place, asked.run):
         raise Problem(f"a run named '{asked.run}' is in the queue, or was here: choose another name")
     gpus, cores = _counted(asked.gpus, asked.cores)
     owner, nodes = place.get("by") or "", tuple(asked.carried.nodes)
@@ -354,7 +355,7 @@ def withdraw(place: Place, run: str) -> Withdrawn:
     """Take a run that waits out of the queue."""
     if not there(place):
         return Withdrawn(turns.withdraw(place, run))
-    waits = [one for one in _entries() if one.run == run and not one.holds]
+    waits = [one for one in _entries() if one.ours and one.run == run and not one.holds]
     for one in waits:
         with contextlib.suppress(OSError), open(_withdrawn(run), "w") as file:
             file.write(place.get("by") or "another person")
@@ -367,7 +368,7 @@ def withdraw(place: Place, run: str) -> Withdrawn:
 def _ahead(run: str) -> Tuple[Entry, ...]:
     """Who comes before a run that waits: all that hold nodes, and those that were there first."""
     found = _entries()
-    own = next((number for number, one in enumerate(found) if one.run == run), len(found))
+    own = next((number for number, one in enumerate(found) if one.ours and one.run == run), len(found))
     return tuple(found[:own])
 
 
@@ -390,7 +391,7 @@ def node_timeout() -> int:
 
 def job(run: str) -> Tuple[str, Tuple[str, ...]] | None:
     """The state of a run's latest job, in Slurm's word, and its nodes now; None where Slurm knows none."""
-    done = _run(["squeue", "--noheader", "--states=all", "--sort=i", f"--name={run}", "--format=%T|%N"])
+    done = _run(["squeue", "--noheader", "--user=root", "--states=all", "--sort=i", f"--name={run}", "--format=%T|%N"])
     lines = done.stdout.splitlines()
     if not lines:
         return None
@@ -399,25 +400,26 @@ def job(run: str) -> Tuple[str, Tuple[str, ...]] | None:
 
 
 def _entries() -> Tuple[Entry, ...]:
-    done = _run(["squeue", "--noheader", "--sort=-p,i", f"--format={_FIELDS}"])
+    mark = uuid.uuid4().hex  # names and comments may have ends of lines
+    done = _run(["squeue", "--noheader", "--sort=-p,i", f"--format={mark}{_FIELDS}"])
     if done.returncode:
         raise Problem(
             f"the queue does not answer ({_said(done.stderr)}): 'regatta status' shows its services; --now does "
             "without it"
         )
-    found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 10]
-    _drop_copies({one.run for one in found})
+    found = [_entry(one.rstrip("\n")) for one in done.stdout.split(mark) if one.count("|") >= 11]
+    _drop_copies({one.run for one in found if one.ours})
     return tuple(sorted(found, key=lambda one: not one.holds))
 
 
-def _entry(line: str) -> Entry:
-    job, state, priority, nice, submitted, since, wanted, nodes, reason, run, owner = line.split("|", 10)
-    holds = state in _HOLDS
+def _entry(text: str) -> Entry:
+    user, job, state, priority, nice, submitted, since, wanted, nodes, reason, run, owner = text.split("|", 11)
+    holds, ours = state in _HOLDS, user == "root" and owner.startswith((_HELD, _DETACHED))
     return Entry(
         job=int(job.partition("_")[0]),
-        run=run,
-        owner=owner.removeprefix(_HELD).removeprefix(_DETACHED) if owner != "(null)" else "",
-        ours=owner.startswith((_HELD, _DETACHED)),
+        run=_plain(run),
+        owner=owner.removeprefix(_HELD).removeprefix(_DETACHED) if ours else user if user != "root" else "",
+        ours=ours,
         detached=owner.startswith(_DETACHED),
         holds=holds,
         nodes=_names(nodes) if holds else (),

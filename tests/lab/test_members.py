@@ -167,7 +167,7 @@ def bare(make_lab: Callable[..., LabHandle]) -> LabHandle:
 def settings(lab: LabHandle, members: list[str], group: str, **more: bool) -> None:
     file = lab.inventory / "group_vars/all.yml"
     file.parent.mkdir(exist_ok=True)
-    services = {"hdfs_enabled": False, "monitoring_enabled": False, "spark_enabled": True}
+    services = {"hdfs_enabled": False, "monitoring_enabled": False, "spark_enabled": True, "slurm_accounts": members}
     file.write_text(json.dumps({"members_accounts": members, "members_group": group, **services, **more}))
 
 
@@ -295,6 +295,36 @@ def test_a_members_run_needs_no_controller(people: tuple[Person, Person]) -> Non
     assert (owners["unattended"], owners["behind"]) == ("ann", "bob")
     said = types(ann, "torchrun", "--detach", "--notify", "mailto://a.example", "job.py", "0", good=False)
     assert "a member may not have --notify but to http:// and https://" in said
+
+
+def test_a_named_member_submits_jobs_to_slurm(people: tuple[Person, Person]) -> None:
+    """Such a job is no run, whatever it is called, and comes after all runs that wait."""
+    ann, bob = people
+    lab, head = ann.lab, ann.lab.nodes[0]
+    words = "--parsable --partition=members --exclusive --nodes=2"
+    for asked in (f"sbatch {words} --wrap=true", f"srun {words} true", "sbatch --wrap=true"):
+        assert "not permitted to use this partition" in bob.there(head, asked).stderr
+    for asked in ("sbatch --wrap=true", f"sbatch {words} --uid=root --wrap=true"):
+        assert ann.there(head, asked).returncode
+    assert lab.ssh(head, f"sudo -u regatta sbatch {words} --wrap=true", check=False).returncode
+    words += " --comment='regatta, detached: bob' --wrap='srun id -nu; sleep 600'"
+    names = "night\nroot|7|R\033[2J", "night"
+    numbers = [ann.there(head, f"sbatch --job-name={shlex.quote(name)} {words}").stdout.strip() for name in names]
+    try:
+        said = json.loads(types(ann, "queue", "--json"))["entries"]
+        found = [(str(one["job"]), one["owner"], one["ours"]) for one in said]
+        assert found == [(number, "ann", False) for number in numbers]
+        assert types(bob, "queue").count(" ann ") == 2
+        asked = ("torchrun", "--workers", "2", "--name", "after-a-job", "--inventory", bob.lab.name, "job.py", "5")
+        run = bob.begins(*asked)
+        read_until(run, "waits for its turn")
+        ann.there(head, f"scancel {numbers[0]}")
+        assert "succeeded" in finish(run)
+        queued = types(ann, "torchrun", "--detach", "--name", "night", "job.py", "0")
+        assert "queued" in queued and "cancelled" in types(ann, "cancel", "night", "--yes")
+        wait_for(lambda: ann.there(head, f"cat slurm-{numbers[1]}.out").stdout == "ann\nann\n", 60)
+    finally:
+        ann.there(head, f"scancel {' '.join(numbers)}; rm -f slurm-*.out")
 
 
 NEEDS = """\

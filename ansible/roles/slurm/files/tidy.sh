@@ -27,7 +27,7 @@ fi
 # Submits a copy; what it waits for has another number now.
 submit() {
     after=$(sed -n 's/^# After //p' "$1")
-    job=$([ -z "$after" ] || squeue --noheader --states=all --format=%i --name="$after" | tail -n 1)
+    job=$([ -z "$after" ] || squeue --noheader --user=root --states=all --format=%i --name="$after" | tail -n 1)
     if [ -n "$after" ] && [ -z "$job" ]; then
         grep -v '^#SBATCH --dependency' "$1" | sbatch --hold --parsable
     else
@@ -71,7 +71,7 @@ if [ ! -e $known ] && [ -s /run/regatta-queue.waiting ]; then
     hold
 fi
 while read -r copy; do
-    if [ ! -e "$copies/$copy" ] || squeue --noheader --states=all --name="$copy" | grep -q .; then
+    if [ ! -e "$copies/$copy" ] || squeue --noheader --user=root --states=all --name="$copy" | grep -q .; then
         continue
     fi
     if [ -e $known ] && [ ! "$copies/$copy" -nt $known ]; then
@@ -87,7 +87,7 @@ for further in "$copies"/.further-*; do # of elastic runs; one that is followed 
 done
 while :; do
     left=
-    for job in $(squeue --noheader --format='%i:%t:%j|%k' | sed -n 's/^\([^|]*\)|regatta: .*/\1/p'); do
+    for job in $(squeue --noheader --user=root --format='%i:%t:%j|%k' | sed -n 's/^\([^|]*\)|regatta: .*/\1/p'); do
         number=${job%%:*} run=${job##*:}
         if systemctl is-active --quiet "regatta-hold-$run.service"; then
             continue

@@ -301,13 +301,13 @@ def test_a_named_member_submits_jobs_to_slurm(people: tuple[Person, Person]) -> 
     """Such a job is no run, whatever it is called, and comes after all runs that wait."""
     ann, bob = people
     lab, head = ann.lab, ann.lab.nodes[0]
-    words = "--parsable --partition=members --exclusive --nodes=2"
+    words = "--partition=members --exclusive --nodes=2"
     for asked in (f"sbatch {words} --wrap=true", f"srun {words} true", "sbatch --wrap=true"):
         assert "not permitted to use this partition" in bob.there(head, asked).stderr
     for asked in ("sbatch --wrap=true", f"sbatch {words} --uid=root --wrap=true"):
         assert ann.there(head, asked).returncode
     assert lab.ssh(head, f"sudo -u regatta sbatch {words} --wrap=true", check=False).returncode
-    words += " --comment='regatta, detached: bob' --wrap='srun id -nu; sleep 600'"
+    words += " --parsable --comment='regatta, detached: bob' --wrap='srun id -nu; sleep 600'"
     names = "night\nroot|7|R\033[2J", "night"
     numbers = [ann.there(head, f"sbatch --job-name={shlex.quote(name)} {words}").stdout.strip() for name in names]
     try:

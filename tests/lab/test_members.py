@@ -321,7 +321,7 @@ def test_a_named_member_submits_jobs_to_slurm(people: tuple[Person, Person]) -> 
         ann.there(head, f"scancel {numbers[0]}")
         assert "succeeded" in finish(run)
         queued = types(ann, "torchrun", "--detach", "--name", "night", "job.py", "0")
-        assert "queued" in queued and "cancelled" in types(ann, "cancel", "night", "--yes")
+        assert "queued" in queued and "taken out" in types(ann, "cancel", "night", "--yes")
         wait_for(lambda: ann.there(head, f"cat slurm-{numbers[1]}.out").stdout == "ann\nann\n", 60)
     finally:
         ann.there(head, f"scancel {' '.join(numbers)}; rm -f slurm-*.out")

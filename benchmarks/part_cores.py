@@ -163,7 +163,7 @@ def _publish(taken: dict[tuple[str, str, int, int], list[dict[str, Any]]], *, we
     print(f"| tree | partition | sources | nodes | load | compute | {'efficiency' if weak else 'speed-up'} | sent |")
     print("|---|---|---|---|---|---|---|---|")
     for (tree, partition, count, nodes), runs in taken.items():
-        alone = taken[tree, partition, count, 1]
+        alone = taken.get((tree, partition, count, 1), [])
         ratios = [one["compute"] / other["compute"] for one, other in zip(alone, runs, strict=False)]
         load, compute = (statistics.median(one[name] for one in runs) for name in ("load", "compute"))
         span = f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "-"

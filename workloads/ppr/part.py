@@ -84,7 +84,7 @@ class Part:
         alone = ranks.world == 1 or options.engine != "csr" or options.weights or options.cache
         self._partition = "sources" if alone else options.partition
         self._count = len(options.sources) or options.count
-        if self._partition != "graph":
+        if not self._over_rows:
             self._engine.prepare(-(-self._count // ranks.world))
         if self._partition != "sources":
             self._engine.prepare(self._count)
@@ -123,11 +123,13 @@ class Part:
             if self._over_rows:
                 from workloads.ppr import rowblocks
 
-                self._graph, self._blocks = rowblocks.mapped(self._graph, self._ranks)
+                self._graph, self._blocks = rowblocks.mapped(self._graph, self._ranks, self._overlapped)
         elif self._over_rows:
             from workloads.ppr import rowblocks
 
-            self._graph, self._blocks = rowblocks.build(options.graph, options.undirected, self._ranks, options.how)
+            self._graph, self._blocks = rowblocks.build(
+                options.graph, options.undirected, self._ranks, options.how, self._overlapped
+            )
         else:
             self._graph = self._whole(folder)
         self._sources = find_sources(self._graph, options)
@@ -150,7 +152,11 @@ class Part:
 
     @property
     def _over_rows(self) -> bool:
-        return self._partition == "graph"
+        return self._partition.startswith("graph")
+
+    @property
+    def _overlapped(self) -> bool:
+        return self._partition == "graph-overlapped"
 
     def _whole(self, folder: HostFolder | None) -> Graph:
         """The graph as this process reads it, or as one of the ranks of this host has read it for all of them."""

@@ -23,6 +23,8 @@ from workloads.ppr import graph, power
 SOURCES_ALIKE = 4
 """A step along an edge takes as much time as the values of so many sources, and each source's as much again."""
 PROBE_WIDTH, PROBE_NODES, PROBE_STEPS, PROBE_TIMES = 4, 1 << 16, 1 << 19, 6
+SLOW = 150e6
+"""Bytes a second of a network so slow that sending while computing pays: that of 1 Gbit/s sends 119 million."""
 LARGE = 1.5
 """How much longer a step takes in a graph that is larger than the caches than in the probe."""
 BYTES_A_SCORE = 2
@@ -59,7 +61,7 @@ def prepare() -> None:
 
 
 def choose(path: str, undirected: bool, sources: int, ranks: Ranks) -> tuple[str, str]:
-    """Return ``sources`` or ``graph``, and why, as a sentence; every rank gets what rank 0 has found."""
+    """Return the partition, and why, as a sentence; every rank gets what rank 0 has found."""
     if not dist.is_initialized():
         return "sources", "these ranks have no process group in which they could exchange rows of the graph"
     speed = _measured(ranks)
@@ -80,7 +82,8 @@ def _chosen(size: Size, sources: int, ranks: int, speed: Speed) -> tuple[str, st
         f"{speed.step * 1e9:.2g} ns for a source's step, "
         f"{speed.bandwidth / 1e6:.3g} MB/s and {speed.latency * 1e3:.2g} ms between ranks, measured)"
     )
-    return "graph" if by_graph < by_sources else "sources", why
+    by_rows = "graph-overlapped" if speed.bandwidth < SLOW else "graph"
+    return by_rows if by_graph < by_sources else "sources", why
 
 
 def seconds(size: Size, sources: int, ranks: int, speed: Speed) -> tuple[float, float]:

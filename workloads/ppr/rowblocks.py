@@ -28,7 +28,7 @@ from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
 _PARTS, _LEAST_ROWS = 4, 1 << 15
-"""In so many parts a rank's rows are computed and sent; with fewer rows for each rank, at once."""
+"""In so many parts rows are computed and sent if that is overlapped; with fewer rows for each rank, at once."""
 _AT_ONCE = {2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 """By its bytes, what a row is copied as."""
 
@@ -36,7 +36,7 @@ _AT_ONCE = {2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 class Blocks:
     """This rank's block of the rows, and the exchange with the others'; `sent_bytes` is what it has sent in all."""
 
-    def __init__(self, block: Block, layout: Layout, ranks: Ranks) -> None:
+    def __init__(self, block: Block, layout: Layout, ranks: Ranks, overlapped: bool) -> None:
         wanted = [block.wanted.get(rank, np.zeros(0, np.uint32)) for rank in range(ranks.world)]
         came, lengths = _traded(np.concatenate(wanted), np.array([len(rows) for rows in wanted]))
         read = enumerate(np.split(came, np.cumsum(lengths)[:-1]))
@@ -44,7 +44,7 @@ class Blocks:
         self.steps = self.sent_bytes = 0
         self._ranks, self._bounds = ranks, layout.bounds
         self._chunks = np.cumsum([0, *(len(cuts) - 1 for cuts in layout.cuts)]).tolist()
-        count = _PARTS if len(layout.order) >= _LEAST_ROWS * ranks.world else 1
+        count = _PARTS if overlapped and len(layout.order) >= _LEAST_ROWS * ranks.world else 1
         ends = [[(len(cuts) - 1) * part // count for part in range(count + 1)] for cuts in layout.cuts]
         self.parts = list(itertools.pairwise(ends[ranks.rank]))
         rows_of_parts = [cuts[own] for cuts, own in zip(layout.cuts, ends, strict=True)]
@@ -124,19 +124,21 @@ def _bytes(array: NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy(array.reshape(-1).view(np.uint8))
 
 
-def mapped(whole: Graph, ranks: Ranks) -> tuple[Graph, Blocks]:
+def mapped(whole: Graph, ranks: Ranks, overlapped: bool) -> tuple[Graph, Blocks]:
     """This rank's rows of a graph that is mapped from files."""
-    return _blocks(whole, Layout(whole.cuts, ranks.world), ranks)
+    return _blocks(whole, Layout(whole.cuts, ranks.world), ranks, overlapped)
 
 
-def _blocks(whole: Graph, layout: Layout, ranks: Ranks) -> tuple[Graph, Blocks]:
+def _blocks(whole: Graph, layout: Layout, ranks: Ranks, overlapped: bool) -> tuple[Graph, Blocks]:
     """This rank's rows of a graph that has at least these."""
     made = layout.applied(whole)
     block = block_of(ranks.rank, layout, *layout.rows(ranks.rank, whole.indptr, whole.columns), made.degrees)
-    return made, Blocks(block, layout, ranks)
+    return made, Blocks(block, layout, ranks, overlapped)
 
 
-def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) -> tuple[Graph, Blocks]:
+def build(
+    path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN, overlapped: bool = False
+) -> tuple[Graph, Blocks]:
     """Read this rank's part of an edge list; gives its rows of the graph. Every rank raises the same BadInput."""
     read = _agreed(path, ranks, replace(how, undirected=undirected))
     with threads.pool(ranks) as pool:
@@ -168,7 +170,7 @@ def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) ->
             undirected=np.array(undirected),
             **graph.said_of(places.ids, read, undirected)._asdict(),
         )
-        return _blocks(whole, layout, ranks)
+        return _blocks(whole, layout, ranks, overlapped)
 
 
 def _agreed(path: Path | str, ranks: Ranks, how: How) -> EdgeList:

@@ -128,11 +128,14 @@ def chunky(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("world", "suffix", "way"), [(3, ".txt", "--undirected"), (2, ".gz", "--top=10")])
-def test_a_graph_spread_over_ranks(chunky: Path, world: int, suffix: str, way: str) -> None:
+@pytest.mark.parametrize(
+    ("world", "suffix", "way", "partition"),
+    [(3, ".txt", "--undirected", "graph-overlapped"), (2, ".gz", "--top=10", "graph")],
+)
+def test_a_graph_spread_over_ranks(chunky: Path, world: int, suffix: str, way: str, partition: str) -> None:
     arguments = ("--sources=far,0,1,4", way, "--graph", str(chunky.with_suffix(suffix)))
     alone = ppr(*arguments)
-    first, *others = ranks([*PPR, *arguments, "--partition=graph"], world)
+    first, *others = ranks([*PPR, *arguments, f"--partition={partition}"], world)
     assert [run.status for run in (first, *others)] == [0] * world, first.err
     assert first.answer == alone.answer
     whole = first.answer["nodes"] * len(first.answer["sources"]) * 8

@@ -23,7 +23,7 @@ LOCAL = Speed(step=0.6e-9, bandwidth=2e9, latency=1e-4)
         (SIZE, 4, LOCAL, "graph"),
         (SIZE, 64, GIGABIT, "sources"),
         (SIZE, 4, Speed(0.6e-9, 1e6, 1e-3), "sources"),
-        (SIZE, 1, Speed(1.5e-9, 118e6, 1e-3), "graph"),
+        (SIZE, 1, Speed(1.5e-9, 118e6, 1e-3), "graph-overlapped"),
         (Size(100, 300), 4, LOCAL, "sources"),
     ],
 )

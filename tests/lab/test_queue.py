@@ -573,7 +573,7 @@ def test_a_run_that_works_and_one_that_waits_outlive_slurms_daemons(queue: Clust
     queue.regatta(own, *job(4, "works-on", 60, -1, "--detach"))
     queue.regatta(own, *job(4, "waits-on", 0, -1, "--detach"))
     wait_for(lambda: entries(queue, own)[0]["holds"])
-    on_the_disk = "sudo find /var/lib/slurm/slurmctld/job_state -newer /var/lib/slurm/regatta/waits-on"
+    on_the_disk = "sudo grep -l waits-on /var/lib/slurm/slurmctld/job_state"
     wait_for(lambda: queue.lab.ssh(queue.lab.nodes[0], on_the_disk, check=False).stdout)
     for node in queue.lab.nodes:
         main = "systemctl show --value --property=MainPID 'regatta-slurm*' regatta-munge"

@@ -365,7 +365,7 @@ def _sizes(place: Place, asked: AskSizes) -> AskSizes:
 
 def _hold(place: Place, asked: HoldNodes) -> HoldNodes:
     _queued(asked, asked.only)
-    if any(one.ours and one.run == asked.run and one.others for one in queue.listing(place).entries):
+    if any(one.is_run(asked.run) and one.others for one in queue.listing(place).entries):
         raise Problem(f"a run named '{asked.run}' is in the queue: choose another name")
     return asked
 
@@ -402,7 +402,7 @@ def _told(notify: Notify) -> bool:
 
 
 def _withdraw(place: Place, asked: Withdraw) -> Withdraw:
-    if any(one.ours and one.run == asked.run and one.others for one in queue.listing(place).entries):
+    if any(one.is_run(asked.run) and one.others for one in queue.listing(place).entries):
         raise Problem(f"{asked.run} is no run of {place['by']}: others' are for who has sudo")
     return asked
 

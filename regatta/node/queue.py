@@ -10,7 +10,6 @@ import re
 import shlex
 import subprocess
 import time
-import uuid
 from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, List, Sequence, Tuple
 
 from regatta.node import batch, holder, rundirs, turns
@@ -208,7 +207,7 @@ def submit(place: Place, asked: QueuedRun) -> Submitted:
     if not there(place):
         raise Problem("this cluster has no Slurm any more: set slurm_enabled: true, or leave --detach out")
     ahead = _entries()
-    if any(one.ours and one.run == asked.run for one in ahead) or rundirs.there(place, asked.run):
+    if any(one.is_run(asked.run) for one in ahead) or rundirs.there(place, asked.run):
         raise Problem(f"a run named '{asked.run}' is in the queue, or was here: choose another name")
     gpus, cores = _counted(asked.gpus, asked.cores)
     owner, nodes = place.get("by") or "", tuple(asked.carried.nodes)
@@ -355,7 +354,7 @@ def withdraw(place: Place, run: str) -> Withdrawn:
     """Take a run that waits out of the queue."""
     if not there(place):
         return Withdrawn(turns.withdraw(place, run))
-    waits = [one for one in _entries() if one.ours and one.run == run and not one.holds]
+    waits = [one for one in _entries() if one.is_run(run) and not one.holds]
     for one in waits:
         with contextlib.suppress(OSError), open(_withdrawn(run), "w") as file:
             file.write(place.get("by") or "another person")
@@ -368,7 +367,7 @@ def withdraw(place: Place, run: str) -> Withdrawn:
 def _ahead(run: str) -> Tuple[Entry, ...]:
     """Who comes before a run that waits: all that hold nodes, and those that were there first."""
     found = _entries()
-    own = next((number for number, one in enumerate(found) if one.ours and one.run == run), len(found))
+    own = next((number for number, one in enumerate(found) if one.is_run(run)), len(found))
     return tuple(found[:own])
 
 
@@ -400,7 +399,7 @@ def job(run: str) -> Tuple[str, Tuple[str, ...]] | None:
 
 
 def _entries() -> Tuple[Entry, ...]:
-    mark = uuid.uuid4().hex  # names and comments may have ends of lines
+    mark = os.urandom(16).hex()  # names and comments may have ends of lines
     done = _run(["squeue", "--noheader", "--sort=-p,i", f"--format={mark}{_FIELDS}"])
     if done.returncode:
         raise Problem(

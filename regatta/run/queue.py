@@ -163,7 +163,7 @@ def job_of(remote: Remote, run: str) -> int | None:
 
     Raises RunError where it has not, UsageError where a controller follows it.
     """
-    if entry := next((one for one in entries(remote) if one.ours and one.run == run), None):
+    if entry := next((one for one in entries(remote) if one.is_run(run)), None):
         if not entry.detached:
             raise UsageError(f"{run} has a controller, and --after takes only a run of --detach: wait for its end")
         return entry.job
@@ -220,7 +220,7 @@ def entries(remote: Remote) -> tuple[Entry, ...]:
 
 def waits(remote: Remote, run: str) -> Entry | None:
     """Return the entry of a run that waits in the queue, if it does."""
-    return next((one for one in entries(remote) if one.ours and one.run == run and not one.holds), None)
+    return next((one for one in entries(remote) if one.is_run(run) and not one.holds), None)
 
 
 def withdraw(remote: Remote, run: str) -> bool:

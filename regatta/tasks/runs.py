@@ -354,7 +354,7 @@ def cancel(c: Context, run: str, inventory: str | None = None, yes: bool = False
         try:
             found = cluster.find(run)
         except RunError:
-            waiting = next((one for one in cluster.queue() if one.ours and one.run == run and not one.holds), None)
+            waiting = next((one for one in cluster.queue() if one.is_run(run) and not one.holds), None)
             if waiting is None:
                 raise
             _agreed(run, waiting.owner if waiting.others else "", yes)

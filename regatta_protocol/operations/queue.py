@@ -32,6 +32,10 @@ class Entry(Value):
     expected: Optional[float] = None
     down: Tuple[str, ...] = ()
 
+    def is_run(self, name: str) -> bool:
+        """Whether this is the run of that name, and not a job of another program that is called so."""
+        return self.ours and self.run == name
+
 
 class QueueWord(Value):
     """The state of a request for nodes: `waits` behind others, `granted` nodes, still held (`alive`), or `revoked`.
@@ -122,7 +126,7 @@ class QueuedRun(Value):
 
     It gets `wanted` whole nodes among those of `carried`; `fixed`: only all of these will do. `driver`: its end on one
     node is its end on all. `after`: the number of the job that has to succeed before. `memory`: MiB that each node has
-    for it. `cores`: not whole nodes, but these of each, for that many `ranks`, with `gpus` of each node.
+    for it. `cores`: so many of each of the `ranks`, and `gpus` of each node, instead of whole nodes.
     """
 
     run: str

@@ -23,7 +23,7 @@ from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.ppr import edgelist, graph, ids, rows, words
 from workloads.ppr.blocks import Block, Layout, block_of
-from workloads.ppr.dialect import PLAIN, How
+from workloads.ppr.dialect import How
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
@@ -136,9 +136,7 @@ def _blocks(whole: Graph, layout: Layout, ranks: Ranks, overlapped: bool) -> tup
     return made, Blocks(block, layout, ranks, overlapped)
 
 
-def build(
-    path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN, overlapped: bool = False
-) -> tuple[Graph, Blocks]:
+def build(path: Path | str, undirected: bool, ranks: Ranks, how: How, overlapped: bool) -> tuple[Graph, Blocks]:
     """Read this rank's part of an edge list; gives its rows of the graph. Every rank raises the same BadInput."""
     read = _agreed(path, ranks, replace(how, undirected=undirected))
     with threads.pool(ranks) as pool:

@@ -38,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"there is no command '{command}': {', '.join(ABOUT_HOSTS)}", file=sys.stderr)
         return UsageError.exit_code
     try:
-        return run(command, flags.read(command, words))
+        with screen.ends_with_its_reader():
+            return run(command, flags.read(command, words))
     except RegattaError as error:
         print(f"{command}: {error}", file=sys.stderr)
         return error.exit_code

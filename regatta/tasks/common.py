@@ -63,9 +63,6 @@ def task(
             except RegattaError as error:
                 print(error if isinstance(error, DeclinedError) else f"error: {error}", file=sys.stderr)
                 raise Exit(code=error.exit_code) from None
-            except BrokenPipeError:  # the reader of a pipe (head) has seen enough
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise Exit(code=1) from None
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise

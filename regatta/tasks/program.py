@@ -1,6 +1,5 @@
 """Invoke's tasks and program, in which `argv` tells the words of a command line apart."""
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from invoke.tasks import Task as InvokeTask
 from regatta.errors import RegattaError, UsageError
 from regatta.options.option import RUN
 from regatta.tasks import argv
+from regatta.terminal import screen
 
 TAKEN_BY_FABRIC = {"identity": "-i", "warn-only": "-w"}
 """Flags of Fabric's own, known before a command only, whose letters mean something else after it."""
@@ -56,27 +56,27 @@ class Program(InvokeProgram):
         self._parser = self._parser or super()._make_parser()
         return self._parser
 
-    def run(self, argv: Any = None, exit: bool = True) -> None:
-        """See invoke.program.Program. It ends quietly where the reader of a pipe (head) has seen enough."""
-        try:
-            try:
-                super().run(argv, exit)
-            finally:
-                sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
-
     def parse_tasks(self) -> None:
         """See invoke.program.Program. Python keeps what it compiles, which Invoke prevents."""
         sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
         self.parser = self._make_parser()
         try:
-            self._parse()
+            with screen.ends_with_its_reader():
+                self._parse()
         except RegattaError as error:
             raise Exit(f"error: {error}", code=error.exit_code) from None
         except ParseError as error:
             raise Exit(f"error: {error}; '{self.binary} --help' says more", code=UsageError.exit_code) from None
+
+    def parse_cleanup(self) -> None:
+        """See invoke.program.Program."""
+        with screen.ends_with_its_reader():
+            super().parse_cleanup()
+
+    def execute(self) -> None:
+        """See invoke.program.Program."""
+        with screen.ends_with_its_reader():
+            super().execute()
 
     def _commands(self) -> argv.Commands:
         tasks = self.collection.tasks

@@ -8,11 +8,12 @@ whatever is printed or raised anywhere passes. Colours and moves of the cursor a
 import io
 import os
 import re
+import select
 import shutil
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from regatta.program import retold
@@ -77,6 +78,24 @@ def install() -> None:
     for name in ("stdout", "stderr"):
         if (file := getattr(sys, name)) is not None:
             setattr(sys, name, over(file))
+
+
+@contextmanager
+def ends_with_its_reader() -> Iterator[None]:
+    """End this process quietly where what reads its output (`head`) has seen enough."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        asked = select.poll()
+        asked.register(sys.stdout, 0)
+        if not asked.poll(0):  # another pipe is broken
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def draws(file: TextIO) -> bool:

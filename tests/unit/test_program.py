@@ -208,6 +208,25 @@ def test_the_help_of_a_command_shows_its_own_flags(capsys: pytest.CaptureFixture
         )
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("fab --list", "fab bench --help", "fab runs --records"),
+        *("regatta --version", "regatta runs --records", "regatta completion bash", "regatta provision --help"),
+        "python -m regatta.provisioning.commands provision --help",
+    ],
+)
+def test_a_command_whose_reader_has_seen_enough_ends_without_a_word(words: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    program, *further = words.split()
+    command = [Path(sys.executable).with_name(program), *further]
+    env = {**os.environ, "REGATTA_RESULTS": str(PROJECT / "tests/unit/records")}
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, cwd=PROJECT, env=env)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 @pytest.mark.parametrize("program", ["regatta", "fab"])
 def test_python_keeps_what_it_compiles(tmp_path: Path, program: str) -> None:
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "kept"), "REGATTA_RESULTS": str(tmp_path)}

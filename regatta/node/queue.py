@@ -403,8 +403,8 @@ def _entries() -> Tuple[Entry, ...]:
     done = _run(["squeue", "--noheader", "--sort=-p,i", f"--format={mark}{_FIELDS}"])
     if done.returncode:
         raise Problem(
-            f"the queue does not answer ({_said(done.stderr)}): 'regatta status' shows its services; --now does "
-            "without it"
+            f"the queue does not answer ({_said(done.stderr)}): 'regatta status' shows its services, 'regatta up' "
+            "starts them; a run with --now does without it"
         )
     found = [_entry(one.rstrip("\n")) for one in done.stdout.split(mark) if one.count("|") >= 11]
     _drop_copies({one.run for one in found if one.ours})

@@ -29,7 +29,7 @@ class Wanted:
 
 
 def plan(wanted: Wanted, old: Lab | None, base: Path) -> Lab:
-    """The lab that `wanted` asks for; an existing one can only grow."""
+    """The lab that `wanted` asks for; an existing one can only grow, and change its parts of cores."""
     place = str(inventory.folder(wanted.name))
     if old is None:
         return Lab(
@@ -51,15 +51,16 @@ def plan(wanted: Wanted, old: Lab | None, base: Path) -> Lab:
         "subnet": wanted.subnet and check_subnet(wanted.subnet),
     }
     has = dataclasses.asdict(old)
+    rationed = old.part and wanted.cores and not float(wanted.cores).is_integer()
     for name, value in asked.items():
-        if value not in (None, has[name]):
+        if value not in (None, has[name]) and not (name == "cores" and rationed):
             raise LabError(
                 f"the lab {old.name} has {name} {has[name]}, which cannot be changed to {value}: "
                 f"remove it first (python3 -m lab down --name {old.name}), or give another --name"
             )
     if old.inventory != place:
         raise LabError(f"the lab {old.name} belongs to another checkout ({old.inventory}): give another --name")
-    return dataclasses.replace(old, nodes=max(old.nodes, wanted.nodes or 0))
+    return dataclasses.replace(old, nodes=max(old.nodes, wanted.nodes or 0), cores=wanted.cores or old.cores)
 
 
 def up(wanted: Wanted) -> Lab:
@@ -111,6 +112,8 @@ def _undo(lab: Lab, old: Lab | None) -> None:
         return
     nodes.erase([node for node in lab.all_nodes() if node.number > old.nodes])
     old.save()
+    for node in old.all_nodes():
+        nodes.ration(node)
     inventory.begin(old)
     inventory.finish(old)
 

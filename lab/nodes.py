@@ -139,6 +139,7 @@ def host_public_key(node: Node) -> str:
 def boot(node: Node) -> None:
     """Start the node unless it runs; it outlives this program. Its console goes to the file `console`."""
     if cgroups.supervisor(node):
+        ration(node)
         return
     cgroups.kill([node])
     folders = [str(folder) for folder in cgroups.make(node)]
@@ -160,6 +161,12 @@ def boot(node: Node) -> None:
             cwd="/",
         )
     network.plug_in(node)
+
+
+def ration(node: Node) -> None:
+    """Give a node that runs its part of a core, which may have changed."""
+    if node.lab.part and cgroups.supervisor(node):
+        cgroups.make(node)
 
 
 def console_tail(node: Node) -> str:

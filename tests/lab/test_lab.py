@@ -148,6 +148,12 @@ def test_a_part_of_a_core_for_each(make_lab: MakeLab) -> None:
         found = {node.name: remote.call(node, AskStatus(())).facts for node in remote.cluster.nodes}
     assert [(facts["cpu_limit"], facts["cores"]) for facts in found.values()] == [(0.4, 1), (0.4, 1)]
     assert shared_cores.sharing(found) == {"node1": (), "node2": ()}
+    changed = lab_command("up", "--name", made.name, "--cores", "0.3")
+    assert changed.returncode == 0, changed.stdout
+    with contextlib.closing(Remote(inventories.load(str(made.inventory)))) as remote:
+        assert [remote.call(node, AskStatus(())).facts["cpu_limit"] for node in remote.cluster.nodes] == [0.3, 0.3]
+    bound = lab_command("up", "--name", made.name, "--cores", "1")
+    assert "has cores 0.3, which cannot be changed to 1" in bound.stdout
     made.down()
     assert cgroups_of(made.name) == []
 

@@ -131,6 +131,7 @@ def main() -> None:
     parser.add_argument("--other", type=Path, help="another tree, which runs with each --other-partition")
     parser.add_argument("--other-partition", nargs="+", default=["sources", "graph"])
     given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
     trees = [(PROJECT, partition) for partition in given.partition]
     trees += [(given.other, partition) for partition in given.other_partition] if given.other else []
     taken: dict[tuple[str, str, int, int], list[dict[str, Any]]] = defaultdict(list)

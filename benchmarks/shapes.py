@@ -59,7 +59,7 @@ def bench(figure: str, inventory: Path, results: Path, workers: list[int] | None
         subprocess.run([FAB, *words, "--inventory", inventory], check=True, cwd=PROJECT, env=env)
 
     with tempfile.TemporaryDirectory(prefix="regatta-bench-") as folder:
-        fab(folder, "run-images", "--size=96", "--global-batch=48", "--framework=spark", "--no-single", "--workers=1")
+        fab(folder, "run-images", "--size=96", "--batch=48", "--framework=spark", "--no-single", "--workers=1")
     fab(results, "bench", path)
 
 

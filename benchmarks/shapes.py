@@ -1,7 +1,7 @@
 """`.venv/bin/python -m benchmarks.shapes FIGURE INVENTORY`: does time grow or fall with cores and nodes, as in a study?
 
 The study is BigDL's on Spark. Figure 23: eight trainings on 1 to 4 cores of one host, whose part of a core grows, 0.4
-for each rank (`make lab NODES=1 CORES=0.4`). Figure 24, which stands for 24 to 27: nine trainings on 1 to 3 nodes that
+for each rank (`make lab NODES=1 CORES=0.4`). Figure 24 (24 to 27): nine trainings on 1 to 3 nodes that
 share a batch. Figure 29: five, with a batch that grows. These need hosts of 0.4 core. Each cell is one run under Spark,
 with the sizes of our plans. The study had other hosts and whole data: shapes are compared, not seconds. If it is
 stopped, the next one continues.

@@ -9,7 +9,6 @@ import argparse
 import json
 import random
 import re
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -30,7 +29,7 @@ def ours(framework: str, given: argparse.Namespace, results: Path) -> tuple[Reco
     """A run by Regatta: its record, the command's seconds, and the key of its layer, or nothing."""
     words = [f"--framework={framework}", f"--workers={given.workers}", f"--below={given.below}", "--no-single"]
     done = shell.run(
-        [Path(sys.executable).parent / "fab", "run-perfect", *words, f"--chunk={given.chunk}"],
+        [shell.FAB, "run-perfect", *words, f"--chunk={given.chunk}"],
         env={"REGATTA_RESULTS": str(results), "REGATTA_INVENTORY": str(INVENTORY)},
     )
     (record,) = Store(results).list().records

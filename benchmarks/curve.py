@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ["ARGS"] = "--skip-tags ray"  # make's
     shell.interruptible()
     found = machine.describe()
-    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n")
+    print(f"{found}\n")
     print("\n".join(HEAD), flush=True)
     try:
         for nodes in map(int, given.nodes.split(",")):

@@ -27,7 +27,6 @@ from regatta.hosts.remote import Remote
 from regatta.release import sync, tree
 from regatta.run import services
 
-FAB = Path(sys.executable).parent / "fab"
 HDFS = "sudo -n -H -u regatta env HADOOP_CONF_DIR=/etc/regatta/hadoop {root}/hadoop/bin/hdfs"
 HDFS_UNITS = "regatta-hdfs-*"
 FOLDER = "/bench-hdfs"
@@ -61,7 +60,7 @@ class Bench:
 
     def fab(self, *words: str) -> float:
         """A task, in seconds as a person waits."""
-        return shell.run([FAB, *words, "--inventory", self.inventory]).seconds
+        return shell.run([shell.FAB, *words, "--inventory", self.inventory]).seconds
 
     def transfers(self) -> list[Row]:
         """`data-put` and `data-get` of 500 MB compared with `hdfs dfs -put` and `-get` on the head."""

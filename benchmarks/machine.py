@@ -31,6 +31,9 @@ class Machine:
     commit: str | None
     dirty: bool | None
 
+    def __str__(self) -> str:
+        return f"{self.cpu}, {self.cores} core(s), load {self.load:.2f}, {self.date}"
+
     @property
     def quiet(self) -> bool:
         """Whether nothing else ran here that would spoil the figures."""

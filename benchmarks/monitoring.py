@@ -20,7 +20,6 @@ from regatta.hosts import inventories
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 
-FAB = Path(sys.executable).parent / "fab"
 UNITS = "regatta-node-exporter.service regatta-metrics.service regatta-prometheus.service"
 CPU_TARGET, RUN_TARGET = 72.0, 1.02
 HOUR = 3600
@@ -105,7 +104,9 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="regatta-bench-") as folder:
             words = ["run-ppr", "--framework", "torch", "--no-single", "--workers", "4"]
             name = f"bench-monitoring-{secrets.token_hex(3)}"
-            shell.run([FAB, *words, "--name", name, "--inventory", self.inventory], env={"REGATTA_RESULTS": folder})
+            shell.run(
+                [shell.FAB, *words, "--name", name, "--inventory", self.inventory], env={"REGATTA_RESULTS": folder}
+            )
             (record,) = [json.loads(path.read_text()) for path in Path(folder).glob("*.json")]
         return float(record["phases"]["total"])
 

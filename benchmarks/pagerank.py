@@ -22,7 +22,6 @@ from benchmarks import rows, shell
 from benchmarks.ppr import EDGES, IDS, LONG, MOST, say, skewed, timed, written
 from benchmarks.rows import Row
 from benchmarks.shell import BenchError
-from regatta.paths import PROJECT
 from workloads.common import threads
 from workloads.ppr import graph, power
 
@@ -116,7 +115,7 @@ def of_cluster(engines: Engines, inventory: str, workers: int, repeats: int) -> 
     words += ["--tolerance", str(TOLERANCE * (1 - ALPHA)), "--framework", "single,torch,ray,spark"]
     words += ["--workers", str(workers), "--repeats", str(repeats), "--inventory", inventory]
     with tempfile.TemporaryDirectory(prefix="regatta-bench-") as folder:
-        shell.run([PROJECT / ".venv/bin/fab", *words], env={"REGATTA_RESULTS": folder}, limit=7200)
+        shell.run([shell.FAB, *words], env={"REGATTA_RESULTS": folder}, limit=7200)
         records: list[dict[str, Any]] = [json.loads(path.read_text()) for path in Path(folder).glob("*.json")]
     taken: dict[str, list[float]] = {}
     for record in records:

@@ -160,7 +160,7 @@ def _graph(folder: Path, edges: int, base: int) -> Path:
 
 def _publish(taken: dict[tuple[str, str, int, int], list[dict[str, Any]]], *, weak: bool) -> None:
     found = describe()
-    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}, commit {found.commit}\n")
+    print(f"{found}, commit {found.commit}\n")
     print(f"| tree | partition | sources | nodes | load | compute | {'efficiency' if weak else 'speed-up'} | sent |")
     print("|---|---|---|---|---|---|---|---|")
     for (tree, partition, count, nodes), runs in taken.items():

@@ -18,7 +18,6 @@ from benchmarks import machine, shell
 from benchmarks.shell import BenchError
 from regatta.records.calibration import share
 
-FAB = Path(sys.executable).parent / "fab"
 PROBES = 100
 LIMIT = 600.0
 
@@ -37,7 +36,7 @@ class Probe:
 def taken(inventory: str) -> Probe:
     """Probe once. BenchError where that fails."""
     before = machine.describe()
-    done = shell.run([FAB, "probe", "--json", "--inventory", inventory], limit=LIMIT)
+    done = shell.run([shell.FAB, "probe", "--json", "--inventory", inventory], limit=LIMIT)
     told = json.loads(done.output[done.output.index("{") :])
     return Probe(before.date, before.commit, round(before.load, 2), round(done.seconds, 1), told["slow"])
 

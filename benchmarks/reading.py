@@ -124,7 +124,7 @@ def main(words: Sequence[str] | None = None) -> None:
     try:
         before, found = tree(given.before, folder / "before"), lists(folder)
         here = machine.describe()
-        print(f"{here.cpu}, {here.cores} core(s), load {here.load:.2f}, {here.date}; seconds and MB, before and now")
+        print(f"{here}; seconds and MB, before and now")
         for work in ("read", "build"):
             path = found["numbers, tabs"]
             print(f"{work}, numbers, tabs: {compared(before, PROJECT, path, work, given.pairs)}", flush=True)

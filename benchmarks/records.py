@@ -20,7 +20,6 @@ from regatta.errors import RegattaError
 from regatta.records.record import Record
 from regatta.records.store import Store
 
-FAB = Path(sys.executable).parent / "fab"
 KEPT = paths.PROJECT / "tests" / "unit" / "records"
 SECONDS_TARGET, BYTES_TARGET = 5.0, 5e6
 RUNS_OF_A_CASE = 5
@@ -60,9 +59,9 @@ def measure(records: Path, runs: int, repeats: int) -> list[Row]:
         results = Path(folder) / "results"
         cases = make(Store(records).list().records, runs, results)
         env = {"REGATTA_RESULTS": str(results), "REGATTA_INVENTORY": str(paths.PROJECT / "inventory" / "local")}
-        reports = [shell.run([FAB, "report"], env=env).seconds for _ in range(1 + repeats)][1:]
+        reports = [shell.run([shell.FAB, "report"], env=env).seconds for _ in range(1 + repeats)][1:]
         size = (results / "report" / "report.html").stat().st_size
-        listed = [shell.run([FAB, "runs"], env=env).seconds for _ in range(repeats)]
+        listed = [shell.run([shell.FAB, "runs"], env=env).seconds for _ in range(repeats)]
     said = f"{runs} runs in {cases} cases"
     return [
         rows.within(f"`fab report` of {said}: a page of {size / 1e6:.2f} MB", reports, SECONDS_TARGET),

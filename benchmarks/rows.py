@@ -45,5 +45,5 @@ def markdown(rows: Sequence[Row]) -> str:
 def publish(name: str, rows: Sequence[Row]) -> None:
     """Print the table, and write the samples to ``results/benchmarks/NAME-<date>.json``."""
     found = machine.describe()
-    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n\n{markdown(rows)}")
+    print(f"{found}\n\n{markdown(rows)}")
     machine.keep(name, found.date, [vars(row) for row in rows])

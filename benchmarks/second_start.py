@@ -45,7 +45,7 @@ def main() -> None:
                 if number:
                     taken[what].append(found)
     here = machine.describe()
-    print(f"{here.cpu}, {here.cores} core(s), load {here.load:.2f}, {here.date}")
+    print(f"{here}")
     for what, values in taken.items():
         print(f"{what}: {statistics.median(values):.2f} s ({min(values):.2f} to {max(values):.2f})")
     more = sorted(after - before for before, after in zip(*taken.values(), strict=True))

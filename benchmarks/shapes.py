@@ -1,10 +1,10 @@
 """`.venv/bin/python -m benchmarks.shapes FIGURE INVENTORY`: does time grow or fall with cores and nodes, as in a study?
 
 The study is BigDL's on Spark. Figure 23: eight trainings on 1 to 4 cores of one host, whose part of a core grows, 0.4
-for each rank (`make lab NODES=1 CORES=0.4`). Figure 24 (24 to 27): nine trainings on 1 to 3 nodes that
-share a batch. Figure 29: five, with a batch that grows. These need hosts of 0.4 core. Each cell is one run under Spark,
-with the sizes of our plans. The study had other hosts and whole data: shapes are compared, not seconds. If it is
-stopped, the next one continues.
+for each rank (`make lab NODES=1 CORES=0.4`). Figure 24 (24 to 27): nine trainings on 1 to 3 nodes that share a batch.
+Figure 29: five, with a batch that grows. These need hosts of 0.4 core. Each cell is one run under Spark, with the sizes
+of our plans. The study had other hosts and whole data: shapes are compared, not seconds. If it is stopped, the next one
+continues.
 """
 
 import argparse
@@ -16,21 +16,18 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks import shell
 from benchmarks.machine import describe
 from regatta.hosts import inventories
 from regatta.paths import PROJECT
 from regatta.records.store import Store
 
-FAB = PROJECT / ".venv/bin/fab"
 PART = 0.4
 CHANGE = 0.1
 """A time that changes by less than this share of it is flat."""
 PLANS = {"23": ("bigdl-local",), "24": ("bigdl-cluster", "bigdl-pictures"), "29": ("bigdl-growing",)}
 HEAD = 'about = "{}"\nrepeats = 1\nwarm_ups = 0\ncache = "cold"\nbudget_minutes = 120\n'
 OURS = ("workers", "frameworks", "no_single")
-
-Times = dict[str, dict[int, float]]
-"""Seconds by number of ranks, by training."""
 
 
 def plan(figure: str, workers: list[int] | None) -> str:
@@ -56,7 +53,7 @@ def bench(figure: str, inventory: Path, results: Path, workers: list[int] | None
 
     def fab(folder: str | Path, *words: str | Path) -> None:
         env = {**os.environ, "REGATTA_RESULTS": str(folder)}
-        subprocess.run([FAB, *words, "--inventory", inventory], check=True, cwd=PROJECT, env=env)
+        subprocess.run([shell.FAB, *words, "--inventory", inventory], check=True, cwd=PROJECT, env=env)
 
     with tempfile.TemporaryDirectory(prefix="regatta-bench-") as folder:
         fab(folder, "run-images", "--size=96", "--batch=48", "--framework=spark", "--no-single", "--workers=1")
@@ -98,7 +95,7 @@ def main() -> None:
         if series.published:
             published[training][ranks] = series.published
     found = describe()
-    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}, commit {found.commit}\n")
+    print(f"{found}, commit {found.commit}\n")
     print("| training | workers | published | | from end to end | | compute | |\n|---|---|---|---|---|---|---|---|")
     for training in totals:
         shown = [

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from regatta.paths import PROJECT
 
+FAB = PROJECT / ".venv/bin/fab"
 STOP_SECONDS = 30.0
 _ERRORS = 3
 _LAST_LINES = 15

@@ -113,7 +113,7 @@ def main() -> None:
 def where() -> str:
     """The machine, its load and the day."""
     found = machine.describe()
-    return f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}"
+    return f"{found}"
 
 
 def table(about: Mapping[str, str], seen: Mapping[str, Sequence[float]], what: str) -> None:

@@ -47,7 +47,7 @@ def main() -> None:
     given = parser.parse_args()
     sides = [tuple(Path(part).resolve() for part in side.split("=")) for side in given.sides]
     here = machine.describe()
-    print(f"{here.cpu}, {here.cores} core(s), load {here.load:.2f}, {here.date}")
+    print(f"{here}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "project")
         folder.mkdir()

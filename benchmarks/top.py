@@ -22,7 +22,6 @@ from benchmarks import labs, machine, shell
 from benchmarks.shell import BenchError
 from regatta import paths
 
-FAB = Path(sys.executable).parent / "fab"
 SHARE_TARGET = 0.02
 START_SECONDS, SETTLE_SECONDS = 60.0, 5.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -62,7 +61,7 @@ def measure(inventory: Path, nodes: int, seconds: float) -> Cost:
     title = f"{inventory.name}, {nodes} node(s)".encode()
     screens: list[float] = []
     with subprocess.Popen(
-        [str(FAB), "top", "--inventory", str(inventory)],
+        [str(shell.FAB), "top", "--inventory", str(inventory)],
         cwd=paths.PROJECT,
         env={**os.environ, **_SCREEN},
         stdin=terminal,
@@ -197,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BenchError, OSError) as error:
         print(f"top FAILED: {error}", file=sys.stderr)
         return 1
-    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n")
+    print(f"{found}\n")
     print("\n".join(lines(cost)))
     machine.keep("top", found.date, {"machine": asdict(found), **asdict(cost)})
     return 0

@@ -43,24 +43,24 @@ def plan(wanted: Wanted, old: Lab | None, base: Path) -> Lab:
             topology=wanted.topology or "flat",
             cores=wanted.cores,
         )
+    changed = dataclasses.replace(old, nodes=max(old.nodes, wanted.nodes or 0), cores=wanted.cores or old.cores)
     asked = {
         "topology": wanted.topology,
-        "cores": wanted.cores,
+        "cores": None if old.part and changed.part else wanted.cores,
         "egress": wanted.egress,
         "suite": wanted.suite,
         "subnet": wanted.subnet and check_subnet(wanted.subnet),
     }
     has = dataclasses.asdict(old)
-    rationed = old.part and wanted.cores and not float(wanted.cores).is_integer()
     for name, value in asked.items():
-        if value not in (None, has[name]) and not (name == "cores" and rationed):
+        if value not in (None, has[name]):
             raise LabError(
                 f"the lab {old.name} has {name} {has[name]}, which cannot be changed to {value}: "
                 f"remove it first (python3 -m lab down --name {old.name}), or give another --name"
             )
     if old.inventory != place:
         raise LabError(f"the lab {old.name} belongs to another checkout ({old.inventory}): give another --name")
-    return dataclasses.replace(old, nodes=max(old.nodes, wanted.nodes or 0), cores=wanted.cores or old.cores)
+    return changed
 
 
 def up(wanted: Wanted) -> Lab:

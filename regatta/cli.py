@@ -96,14 +96,10 @@ def _about_hosts(arguments: list[str]) -> int:
     return provision.main(arguments)
 
 
+@screen.ends_with_its_reader()
 def main() -> None:
     """Run the program `regatta` with the arguments of the process. Ends by SystemExit, with its exit code."""
     screen.install()
-    with screen.ends_with_its_reader():
-        _run()
-
-
-def _run() -> None:
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if first[0:1] != "-" and first not in namespace.tasks and first in ABOUT_HOSTS:
         raise SystemExit(_about_hosts(sys.argv[1:]))

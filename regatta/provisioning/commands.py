@@ -30,6 +30,7 @@ from regatta.terminal import screen
 from regatta.terminal.confirm import confirmed
 
 
+@screen.ends_with_its_reader()
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     screen.install()
@@ -38,8 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"there is no command '{command}': {', '.join(ABOUT_HOSTS)}", file=sys.stderr)
         return UsageError.exit_code
     try:
-        with screen.ends_with_its_reader():
-            return run(command, flags.read(command, words))
+        return run(command, flags.read(command, words))
     except RegattaError as error:
         print(f"{command}: {error}", file=sys.stderr)
         return error.exit_code

@@ -61,22 +61,21 @@ class Program(InvokeProgram):
         sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
         self.parser = self._make_parser()
         try:
-            with screen.ends_with_its_reader():
-                self._parse()
+            self._parse()
         except RegattaError as error:
             raise Exit(f"error: {error}", code=error.exit_code) from None
         except ParseError as error:
             raise Exit(f"error: {error}; '{self.binary} --help' says more", code=UsageError.exit_code) from None
 
+    @screen.ends_with_its_reader()
     def parse_cleanup(self) -> None:
         """See invoke.program.Program."""
-        with screen.ends_with_its_reader():
-            super().parse_cleanup()
+        super().parse_cleanup()
 
+    @screen.ends_with_its_reader()
     def execute(self) -> None:
         """See invoke.program.Program."""
-        with screen.ends_with_its_reader():
-            super().execute()
+        super().execute()
 
     def _commands(self) -> argv.Commands:
         tasks = self.collection.tasks
@@ -85,6 +84,7 @@ class Program(InvokeProgram):
         first = list(self.initial_context.flags)
         return argv.Commands(self.binary, first, self.parser.contexts, scripts, self.others, further)
 
+    @screen.ends_with_its_reader()
     def _parse(self) -> None:
         asked, commands = self.args.help.value, self._commands()
         if isinstance(asked, str):

@@ -23,6 +23,7 @@ from regatta_protocol import sent
 CONF_DIR = "/etc/regatta/hadoop"
 LARGEST = 16 << 20
 PIPE_BYTES = 1 << 20
+UNIT = "regatta-hdfs-namenode.service"
 LEAVE_SECONDS = 5.0
 
 _HEAD = struct.Struct(">cI")
@@ -89,7 +90,7 @@ class Exchange:
     def __init__(self, remote: Remote, op: str, url: str, **args: Any) -> None:
         require(remote)
         node = self._node = remote.cluster.head
-        request = json.dumps({"op": op, "args": {"url": url, **args}})
+        request = json.dumps({"op": op, "args": {"url": url, **args}, "unit": UNIT})
         serve = f"import json\nfrom workloads.common.storage import serve\nserve.main(**json.loads({request!r}))\n"
         payload = sent.program(_sources(), serve)
         words = ["env", f"HADOOP_CONF_DIR={CONF_DIR}", node.python, "-Iuc", sources.BOOT, str(len(payload))]

@@ -411,6 +411,9 @@ def test_down_status_up(cluster: Cluster) -> None:
     assert stopped.returncode == 1
     assert "fab up" in stopped.stdout
     assert "ray-head inactive" in stopped.stdout
+    refused = cluster.fab("data-ls", "/", check=False)
+    assert refused.returncode == 1
+    assert "HDFS does not run: regatta-hdfs-namenode.service is inactive; 'fab up" in refused.stderr
     cluster.fab("up")
     started = cluster.fab("status").stdout
     assert len(re.findall(r"^node\d .* active +yes ", started, re.M)) == 3

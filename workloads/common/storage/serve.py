@@ -35,6 +35,8 @@ STALL_SECONDS = 25.0
 WAITING_CHUNKS = 16
 BLOCK_BYTES = 1 << 20
 MOST_FILES = 1000
+NOT_ACTIVE = 3
+"""systemd's exit code for a unit that is there and not active."""
 
 
 class Service:
@@ -331,8 +333,16 @@ def _json(kind: bytes, content: bytes) -> dict[str, Any]:
     return dict(json.loads(content))
 
 
-def main(op: str, args: dict[str, Any]) -> None:
-    """Serve one request of the controller and end the process, whatever hangs in it."""
+def _check_not_stopped(unit: str) -> None:
+    """StorageError if HDFS was stopped: only one that starts or fails for a moment is worth waiting for."""
+    found = subprocess.run(["systemctl", "is-active", unit], check=False, capture_output=True, text=True)
+    state = found.stdout.strip()
+    if found.returncode == NOT_ACTIVE and state in ("inactive", "failed"):
+        raise StorageError(f"HDFS does not run: {unit} is {state}; 'regatta up' starts it")
+
+
+def main(op: str, args: dict[str, Any], unit: str) -> None:
+    """Serve one request of the controller and end the process, whatever hangs in it. `unit`: systemd's, of HDFS."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(1))
     sink = os.fdopen(os.dup(1), "wb", 1 << 16)
@@ -340,6 +350,7 @@ def main(op: str, args: dict[str, Any]) -> None:
     source = sys.stdin.buffer
     code = 0
     try:
+        _check_not_stopped(unit)
         frames.send_json(sink, done=Service(source, sink).answer(op, args))
     except StorageError as error:
         code = 2

@@ -92,6 +92,8 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
         found = fits.halves(remote.cluster, found, plan.duet)
     points = plans.expand(plan, sum(found[node.name].cores for node in remote.cluster.workers))
     points, notes = _available(points, remote.cluster)
+    points, same = plans.once(points)
+    notes += [f"{name} is measured by the runs of {other}, which are the same" for name, other in same.items()]
     shared = {point.name: fits.cores_shared(remote.cluster, found, point) for point in points}
     warnings = fits.check(remote.cluster, found, points)
     inputs.check(remote, points)

@@ -129,6 +129,32 @@ def expand(plan: BenchPlan, cores: int) -> tuple[Point, ...]:
     return tuple(points)
 
 
+def once(points: Sequence[Point]) -> tuple[tuple[Point, ...], dict[str, str]]:
+    """Return the points without those whose runs are all runs of another point, and for their names that point's."""
+    kept: list[Point] = []
+    same: dict[str, str] = {}
+    for point in sorted(points, key=lambda one: -len(one.frameworks)):
+        other = next((one.name for one in kept if _has(one, point)), None)
+        if other is None:
+            kept.append(point)
+        else:
+            same[point.name] = other
+    return tuple(point for point in points if point.name not in same), same
+
+
+def _has(one: Point, other: Point) -> bool:
+    """Whether a point has all runs of another one, and the published figures beside them."""
+    same = replace(
+        one,
+        name=other.name,
+        frameworks=other.frameworks,
+        published=other.published,
+        published_size=other.published_size,
+    )
+    figures = one.published.items() >= other.published.items()
+    return same == other and {*one.frameworks} >= {*other.frameworks} and figures
+
+
 def digest(plan: BenchPlan, points: Sequence[Point]) -> str:
     """Return what tells plans apart whose runs do not belong together: all but the number of repeats, and words."""
     told = [{**vars(point), "of": point.workload, **_of_options(point)} for point in points]

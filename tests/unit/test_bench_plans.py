@@ -12,7 +12,7 @@ from regatta.cards import reading
 from regatta.errors import PlanError
 from regatta.experiments import plan_file, plans
 from regatta.experiments.plan_file import load, parse
-from regatta.experiments.plans import BenchPlan, digest, expand
+from regatta.experiments.plans import BenchPlan, digest, expand, once
 from regatta.frameworks import registry
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.inventories import build
@@ -75,6 +75,7 @@ def test_there_are_the_plans_that_the_documentation_names() -> None:
         "ray-train-claim",
         "render",
         "scaling",
+        "scaling-ray",
         "smoke",
         "spectrum",
         "spectrum-published",
@@ -187,6 +188,21 @@ def test_workers(workers: str, cores: int, numbers: list[int]) -> None:
     points = expand(plan, cores)
     assert [point.workers for point in points] == numbers
     assert [point.size for point in points] == [1000 * number for number in numbers]
+
+
+def test_runs_that_two_experiments_share_are_made_once() -> None:
+    points = expand(load("scaling"), 4)
+    kept, same = once(points)
+    assert same == {
+        "weak-digits-6000-w2": "strong-digits-6000-w2",
+        "weak-ppr-7000000-w4": "strong-ppr-7000000-w4",
+    }
+    assert kept == tuple(point for point in points if point.name not in same)
+    more = dataclasses.replace(points[0], name="more", frameworks=(*points[0].frameworks, "ray"))
+    assert once([points[0], more]) == ((more,), {points[0].name: "more"})
+    compared = dataclasses.replace(points[0], name="compared", published={"torch": 3.0})
+    assert once([compared, points[0]]) == ((compared,), {points[0].name: "compared"})
+    assert once([points[0], compared]) == ((points[0], compared), {})
 
 
 @pytest.mark.parametrize(

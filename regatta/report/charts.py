@@ -121,8 +121,12 @@ def speedups(summary: Summary) -> list[Row]:
 
 
 def efficiencies(summary: Summary) -> list[Row]:
-    """Speed-up divided by ranks, where there are several numbers of ranks over which it changes."""
-    found = [row for row in speedups(summary) if "efficiency" in row]
+    """Speed-up divided by ranks, with interval, where there are several numbers of ranks over which it changes."""
+    found = [
+        {**row, "low": row["low"] / row["workers"], "high": row["high"] / row["workers"]}
+        for row in speedups(summary)
+        if "efficiency" in row
+    ]
     return found if len({row["workers"] for row in found}) > 1 else []
 
 
@@ -340,7 +344,7 @@ CHARTS = (
     Chart(
         "efficiency",
         "Efficiency",
-        "The share of the ideal: speed-up divided by ranks. Pale: ranks share cores.",
+        "The share of the ideal: speed-up divided by ranks. Line: 95 % interval. Pale: ranks share cores.",
         specs.EFFICIENCY,
         efficiencies,
     ),

@@ -211,9 +211,10 @@ EFFICIENCY: Spec = _WIDE | {
             "encoding": {
                 "shape": _CLOCK,
                 "opacity": _PALE,
-                "tooltip": _tooltip("framework workers:Q cores clock efficiency:Q"),
+                "tooltip": _tooltip("framework workers:Q cores clock efficiency:Q low:Q high:Q"),
             },
         },
+        {"mark": {"type": "rule", "opacity": 0.7}, "encoding": {"y": _q("low"), "y2": {"field": "high"}}},
         _AT_ONE | {"encoding": {"y": {"datum": 1}, **_ACROSS, "color": {"value": "#888888"}}},
     ],
 }

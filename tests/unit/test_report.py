@@ -347,6 +347,19 @@ def test_speedup_is_the_ratio_the_other_way_round() -> None:
     assert ratio.speedup.low == pytest.approx(1 / (ratio.times.high or math.nan))
     rows = [row for row in charts.speedups(summary) if row.get("clock") == "compute"]
     assert [row["efficiency"] for row in rows] == [pytest.approx(rows[0]["speedup"] / 2)]
+    assert charts.efficiencies(summary) == []  # of one number of ranks
+    assert torch.series
+    four = structs.replace(torch.identity, parameters=dict(torch.identity.parameters) | {"workers": 4})
+    wide = [structs.replace(torch, identity=four), single]
+    label = structs.replace(torch.series, label="wide")
+    wider = [kept.again(run, f"wide-{place}", times=1 + place / 10, series=label) for place, run in enumerate(wide * 6)]
+    (summary,) = summarise(cases([*runs, *wider]))
+    speedups = {(row["clock"], row["workers"]): row for row in charts.speedups(summary) if "clock" in row}
+    for row in charts.efficiencies(summary):
+        of = speedups.pop((row["clock"], row["workers"]))
+        assert [row["low"], row["high"]] == [of["low"] / row["workers"], of["high"] / row["workers"]]
+        assert row["low"] < row["efficiency"] < row["high"]
+    assert not speedups
 
 
 def test_a_ratio_names_the_side_that_is_faster() -> None:

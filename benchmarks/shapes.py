@@ -45,19 +45,24 @@ def plan(figure: str, workers: list[int] | None) -> str:
     return text
 
 
-def bench(figure: str, inventory: Path, results: Path, workers: list[int] | None = None) -> None:
-    """Run a figure's trainings, or those of one number of workers; before them a run that brings packages."""
+def bench(figure: str, inventory: Path, results: Path, workers: list[int] | None = None) -> int:
+    """Run a figure's trainings, or those of one number of workers; before them a run that brings packages.
+
+    Returns the exit code of the bench, which is not 0 if a run has failed.
+    """
     results.mkdir(parents=True, exist_ok=True)
     path = results / f"figure-{figure}{f'-{workers[0]}' if workers else ''}.toml"
     path.write_text(plan(figure, workers))
 
-    def fab(folder: str | Path, *words: str | Path) -> None:
+    def fab(folder: str | Path, *words: str | Path, check: bool) -> int:
         env = {**os.environ, "REGATTA_RESULTS": str(folder)}
-        subprocess.run([shell.FAB, *words, "--inventory", inventory], check=True, cwd=PROJECT, env=env)
+        command = [shell.FAB, *words, "--inventory", inventory]
+        return subprocess.run(command, check=check, cwd=PROJECT, env=env).returncode
 
     with tempfile.TemporaryDirectory(prefix="regatta-bench-") as folder:
-        fab(folder, "run-images", "--size=96", "--batch=48", "--framework=spark", "--no-single", "--workers=1")
-    fab(results, "bench", path)
+        words = ("run-images", "--size=96", "--batch=48", "--framework=spark", "--no-single", "--workers=1")
+        fab(folder, *words, check=True)
+    return fab(results, "bench", path, check=False)
 
 
 def shape(times: Mapping[int, float]) -> str:
@@ -68,23 +73,24 @@ def shape(times: Mapping[int, float]) -> str:
     return "rising" if last > first else "falling"
 
 
-def main() -> None:
-    """Measure what is missing of a figure, and print its table."""
+def main() -> int:
+    """Measure what is missing of a figure, and print its table. Returns an exit code: not 0 if a run has failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shapes", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("figure", choices=PLANS)
     parser.add_argument("inventory", type=Path)
     given = parser.parse_args()
     results = PROJECT / "results" / f"shapes-{given.figure}"
     name = inventories.load(str(given.inventory)).name
+    code = 0
     if given.figure == "23":
         for ranks in range(1, 5):
             cores = f"{PART * ranks:.1f}"
             subprocess.run(
                 [sys.executable, "-m", "lab", "up", "--name", name, "--cores", cores], check=True, cwd=PROJECT
             )
-            bench(given.figure, given.inventory, results, [ranks])
+            code |= bench(given.figure, given.inventory, results, [ranks])
     else:
-        bench(given.figure, given.inventory, results)
+        code = bench(given.figure, given.inventory, results)
     published, totals, computed = (defaultdict[str, dict[int, float]](dict) for _ in range(3))
     for record in Store(results).list().records:
         series, ranks = record.series, len(record.cluster.rank_map)
@@ -104,6 +110,7 @@ def main() -> None:
         ]
         cells = " | ".join(" | ".join(pair) for pair in shown)
         print(f"| {training} | {', '.join(map(str, sorted(totals[training])))} | {cells} |")
+    return code
 
 
 def _row(times: Mapping[int, float]) -> str:
@@ -111,4 +118,4 @@ def _row(times: Mapping[int, float]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

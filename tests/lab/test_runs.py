@@ -413,7 +413,7 @@ def test_down_status_up(cluster: Cluster) -> None:
     assert "ray-head inactive" in stopped.stdout
     refused = cluster.fab("data-ls", "/", check=False)
     assert refused.returncode == 1
-    assert "HDFS does not run: regatta-hdfs-namenode.service is inactive; 'fab up" in refused.stderr
+    assert "HDFS does not run: regatta-hdfs-namenode.service is inactive; 'fab up' starts it" in refused.stdout
     cluster.fab("up")
     started = cluster.fab("status").stdout
     assert len(re.findall(r"^node\d .* active +yes ", started, re.M)) == 3

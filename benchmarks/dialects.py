@@ -91,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> None:
     folder = Path(tempfile.mkdtemp(prefix="regatta-bench-", dir="/var/tmp"))
     try:
         here = machine.describe()
-        print(f"{here}")
+        print(here)
         plain = written(folder / PLAIN, *KINDS[PLAIN])
         seconds(READ, plain)
         for name, (head, line) in list(KINDS.items())[1:]:

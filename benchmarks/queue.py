@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     given = parser.parse_args()
     here = machine.describe()
-    print(f"{here}")
+    print(here)
     os.environ["REGATTA_INVENTORY"] = str(given.inventory.resolve())
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start compiles all modules, which no user's does
     with tempfile.TemporaryDirectory() as name:

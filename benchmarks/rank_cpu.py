@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=6)
     given = parser.parse_args()
     here = machine.describe()
-    print(f"{here}", flush=True)
+    print(here, flush=True)
     with tempfile.TemporaryDirectory() as name:
         trees = [(tree, boot(tree, Path(name, side))) for tree, side in ((given.before, "before"), (PROJECT, "now"))]
         graph = Path(name, "graph.txt")

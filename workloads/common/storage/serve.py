@@ -35,8 +35,6 @@ STALL_SECONDS = 25.0
 WAITING_CHUNKS = 16
 BLOCK_BYTES = 1 << 20
 MOST_FILES = 1000
-NOT_ACTIVE = 3
-"""systemd's exit code for a unit that is there and not active."""
 
 
 class Service:
@@ -334,10 +332,12 @@ def _json(kind: bytes, content: bytes) -> dict[str, Any]:
 
 
 def _check_not_stopped(unit: str) -> None:
-    """StorageError if HDFS was stopped: only one that starts or fails for a moment is worth waiting for."""
-    found = subprocess.run(["systemctl", "is-active", unit], check=False, capture_output=True, text=True)
-    state = found.stdout.strip()
-    if found.returncode == NOT_ACTIVE and state in ("inactive", "failed"):
+    """StorageError if HDFS was stopped: one that starts, also again by itself, is worth waiting for."""
+    look = ["systemctl", "show", "--property=LoadState", "--property=ActiveState", unit]
+    shown = subprocess.run(look, check=False, capture_output=True, text=True).stdout
+    found = dict(line.split("=", 1) for line in shown.splitlines())
+    state = found.get("ActiveState")
+    if found.get("LoadState") == "loaded" and state in ("inactive", "failed"):
         raise StorageError(f"HDFS does not run: {unit} is {state}; 'regatta up' starts it")
 
 

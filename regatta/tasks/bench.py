@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from regatta import paths
 from regatta.errors import RegattaError, UsageError
@@ -40,6 +40,7 @@ OWN = {
     "shuffle_hosts": Option(
         "give the ranks another order of the hosts in each repeat, the same under all frameworks", SWITCH
     ),
+    "report": Option("at the end make the report of the plan's runs, as 'fab report --only PLAN' does", SWITCH),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
     "json": Option(f"at the end {JSON_HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
@@ -83,8 +84,9 @@ def _bench(words: Mapping[str, Any]) -> None:
             view.say(text)
         if words["dry_run"]:
             return
-        limit = given.get("wait", OWN["wait"].default)
-        running = Bench(session, found, view, lease, wait_seconds=limit, variables=given_variables)
+        running = Bench(
+            session, found, view, lease, wait_seconds=given.get("wait", OWN["wait"].default), variables=given_variables
+        )
         try:
             running.run()
         finally:
@@ -100,8 +102,20 @@ def _bench(words: Mapping[str, Any]) -> None:
             shown.say(shown.bench(plan.name, found.set, used.name, told))
         for line in () if words["json"] else _said(told, running.records, at_least):
             view.say(line)
-        if bad := sum(len(one.failed) for one in told):
-            raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")
+    if words["report"]:
+        _report(plan.name, at_least, sys.stderr if words["json"] else sys.stdout)
+    if bad := sum(len(one.failed) for one in told):
+        raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")
+
+
+def _report(plan: str, at_least: float, stream: TextIO) -> None:
+    """Make the report of a plan's runs, and say on the stream where it is."""
+    from regatta.report.drawing import FORMATS
+    from regatta.tasks.results import write_report
+
+    results = paths.results_dir()
+    with contextlib.redirect_stdout(stream):
+        write_report(results, results / "report", FORMATS, 2, only=plan, at_least=at_least)
 
 
 def _until(plan: "BenchPlan", given: Mapping[str, Any]) -> "BenchPlan":

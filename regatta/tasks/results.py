@@ -68,7 +68,7 @@ def report(
 
     def made() -> Path:
         chosen = {"run": run, "only": only, "against": earlier, "histories": history, **_margin(at_least)}
-        return _made(records, folder, formats, most, **chosen)
+        return write_report(records, folder, formats, most, **chosen)
 
     page = made()
     if pdf:
@@ -86,8 +86,11 @@ def report(
         made()
 
 
-def _made(records: Path, folder: Path, formats: "tuple[str, ...]", most: int, **chosen: Any) -> Path:
-    """The page, made and described in lines."""
+def write_report(records: Path, folder: Path, formats: "tuple[str, ...]", most: int, **chosen: Any) -> Path:
+    """Make the page, with files of the charts of so many of the latest cases, and print where it is and what changed.
+
+    `chosen`: what `regatta.report.make.report` takes. Returns the page's path. Raises RecordError.
+    """
     from regatta.report.drawing import Drawer
 
     with Drawer() as drawer:  # which begins while the records are read

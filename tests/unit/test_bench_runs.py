@@ -202,7 +202,7 @@ def test_a_failed_run_is_a_row_and_cold_says_what_it_means(fab: Fab) -> None:
     prepared = fab.folder / "xdg" / "regatta" / "prepared" / "0123"
     prepared.mkdir(parents=True)
     plan_file = fab.plan("short", SHORT)
-    code, text = fab.type(plan_file)
+    code, text = fab.type(plan_file, "--report")
     assert code == 1, text
     assert "error: 1 run(s) failed: see above" in text
     assert "2 of 2 runs recorded" in text
@@ -214,6 +214,8 @@ def test_a_failed_run_is_a_row_and_cold_says_what_it_means(fab: Fab) -> None:
     assert good.speed.cache is None
     assert good.warnings[0].startswith("here: caches are cold only for input files")
     assert f"(run {bad.run_id})" in text
+    assert f"{(page := fab.results / 'report/report.html')}: 2 run(s)" in text
+    assert good.run_id in (shown := page.read_text()) and bad.run_id in shown
     code, text = fab.type(plan_file, "--dry-run", "--retry")
     assert "short continues" not in text
     assert "continues: 1 of 2 runs are recorded" in text

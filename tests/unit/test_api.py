@@ -79,7 +79,8 @@ def test_a_run_is_started_followed_recorded_and_its_files_come(cluster: Cluster,
 def test_many_in_turn_and_several_at_once_leave_nothing_open(cluster: Cluster, turns: int, at_once: int) -> None:
     cluster.run("job.py", workers=1)
     before = open_now()
-    _several(cluster, at_once)
+    for _ in range(2):  # the second time Python takes memory once more, and then no more
+        _several(cluster, at_once)
     memory = resident_mb()
     for _ in range(turns):
         cluster.run("job.py", workers=1)
@@ -88,7 +89,7 @@ def test_many_in_turn_and_several_at_once_leave_nothing_open(cluster: Cluster, t
     while more_than(before) and time.monotonic() < until:
         time.sleep(0.05)
     assert not more_than(before) and resident_mb() < memory + MOST_MB
-    assert [record.exit.state for record in cluster.records()].count("cancelled") == 2 * at_once
+    assert [record.exit.state for record in cluster.records()].count("cancelled") == 3 * at_once
 
 
 def _several(cluster: Cluster, at_once: int) -> None:

@@ -40,7 +40,7 @@ OWN = {
     "shuffle_hosts": Option(
         "give the ranks another order of the hosts in each repeat, the same under all frameworks", SWITCH
     ),
-    "report": Option("at the end make the report of the plan's runs, as 'fab report --only PLAN' does", SWITCH),
+    "report": Option("at the end make the report of the plan's runs, as report --only PLAN does", SWITCH),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
     "json": Option(f"at the end {JSON_HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),

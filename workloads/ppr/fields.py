@@ -14,9 +14,11 @@ from workloads.ppr import dialect as dialects
 from workloads.ppr.dialect import BLANKS, Dialect, columns, shown
 
 _NEWLINE, _TAB, _SPACE, _QUOTE, _DELETE = 10, 9, 32, 34, 127
+_ZERO, _NINE, _POINT = b"09."
+_ENDS = np.zeros(256, bool)
+_ENDS[list(b' \t,;"\n')] = True
 _MARKS = np.zeros(256, bool)
 _MARKS[list(b"#%/ \t")] = True
-_POINT = re.compile(rb"(?<=\d)\.0*(?=[ \t,;\"\n]|\Z)")
 _ANOTHER = re.compile(rb"(?m)^(?:%%MatrixMarket\b|%[ \t]*(?:sym|asym|bip)\b)[^\n]*")
 _DATA = re.compile(rb"\{[^\n]*\}")
 _MOST_BLANKS = 4
@@ -50,13 +52,34 @@ class Split:
         return self.block.split(b"\n", line + 1)[line]
 
 
+def _whole(block: bytes) -> bytes:
+    """The text with whole numbers as such: `1.0` and `1.` become `1`."""
+    text = np.frombuffer(block + b"\n", np.uint8)
+    points = np.flatnonzero(text == _POINT)
+    points = points[points > 0]
+    before = text[points - 1]
+    points = points[(before >= _ZERO) & (before <= _NINE)]
+    stops = points + 1
+    while (zeros := text[stops] == _ZERO).any():
+        stops += zeros
+    ended = _ENDS[text[stops]]
+    points, stops = points[ended], stops[ended]
+    kept = np.ones(len(text), bool)
+    kept[-1] = False
+    while len(points):
+        kept[points] = False
+        more = points + 1 < stops
+        points, stops = points[more] + 1, stops[more]
+    return text[kept].tobytes()
+
+
 def split(block: bytes, dialect: Dialect) -> Split:
     """Take whole lines apart into their fields; the ends of lines may be CRLF, and the last may have none."""
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").removesuffix(b"\r")
     given = block
     if not dialect.words and not dialect.data and b"." in block:
-        block = _POINT.sub(b"", block)
+        block = _whole(block)
     if dialect.data and dialect.weight is not None:
         block = _DATA.sub(lambda found: dialects.weight_in(found[0]), block)
     text = np.frombuffer(block, np.uint8)

@@ -48,7 +48,7 @@ def _blocks(path: Path | str, block_bytes: int, how: How) -> tuple[Dialect, Iter
     source = _text(path, block_bytes)
     found, begun = sniffing.sniff(path, lambda: next(source, b""), weights=how.weights, first_line=how.first_line)
     whole = storage.whole_lines(itertools.chain(begun, source))
-    return found, dialect.in_sections(path, dialect.passed_over(whole, 0, found.passed), found)
+    return found, dialect.in_sections(dialect.passed_over(whole, 0, found.passed), found)
 
 
 def _text(path: Path | str, block_bytes: int) -> Iterator[bytes]:

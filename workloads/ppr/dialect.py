@@ -41,6 +41,8 @@ WEIGHTS = ("weight", "weights", "w", "value", "strength")
 """Names of a column of weights."""
 KIND = "type"
 """The name of a column that says of each edge whether it is directed."""
+SECTIONS = (b"arcs", b"edges")
+"""What may follow in a file of sections after its first edge."""
 SIZE, EDGE = "size", "edge"
 """The answers to the question what the first line is."""
 _COLUMN = {
@@ -102,6 +104,11 @@ class Dialect:
         """The columns that are read: the ends, then the weight and the kind, where these are."""
         more = [column for column in (self.weight, self.kind) if column is not None]
         return (*self.ends, *more)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether a line has two numbers and nothing else, the source first."""
+        return self.wanted == (0, 1) and self.count == 2 and not (self.words or self.rest or self.data)
 
     @property
     def least(self) -> int:
@@ -188,27 +195,23 @@ def columns(line: bytes, separator: bytes, *, quotes: bool = True) -> list[bytes
         place = column.end()
 
 
-def in_sections(path: object, blocks: Iterator[bytes], found: Dialect) -> Iterator[tuple[bytes, bool]]:
-    """Each block, and whether its edges lead both ways; blocks are cut where a line of the file says what follows."""
+def in_sections(blocks: Iterator[bytes], found: Dialect) -> Iterator[tuple[bytes, bool]]:
+    """Each block, and whether its edges lead both ways; blocks are cut where a line of the file says what follows.
+
+    Another such line than SECTIONS stays in its block: no edge can be read from it.
+    """
     both = found.both
     if not found.form or not found.form.sections:
         yield from ((block, both) for block in blocks)
         return
-    lines = 1
     for block in blocks:
         begin = 0
         for section in found.form.sections.finditer(block) if b"*" in block else ():
             name = section[1].lower()
-            if name not in (b"arcs", b"edges"):
-                line = lines + block.count(b"\n", 0, section.start())
-                raise BadInput(
-                    f"{path}: line {line}: only *Arcs and *Edges are read after the first edge, one network a file: "
-                    f"{shown(section[0])}"
-                )
-            yield block[begin : section.start()], both
-            both, begin = name in found.form.undirected, section.end()
+            if name in SECTIONS:
+                yield block[begin : section.start()], both
+                both, begin = name in found.form.undirected, section.end()
         yield block[begin:], both
-        lines += block.count(b"\n")
 
 
 def of_named(found: Dialect) -> dict[int, bytes]:

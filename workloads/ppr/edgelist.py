@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from workloads.common import compiled, storage, threads
 from workloads.common.events import BadInput
 from workloads.common.storage import packed
-from workloads.ppr import dialect, fields, ids, parquet, said, sniffing, words
+from workloads.ppr import dialect, fields, parquet, said, sniffing, words
 from workloads.ppr.dialect import PLAIN, Dialect, How
 from workloads.ppr.words import Words
 
@@ -92,7 +92,16 @@ class EdgeList:
         if self.words is not None:
             return np.zeros(0, np.uint64)
         names = np.fromiter(self.names, np.uint64, len(self.names))
-        return np.concatenate([names, np.arange(1, self.nodes + 1, dtype=np.uint64)]) if self.nodes else names
+        numbered = np.arange(1, self.nodes + 1, dtype=np.uint64)
+        return np.concatenate([names, numbered]) if self.names else numbered
+
+    @property
+    def largest(self) -> int:
+        """The largest id of an edge or of a node that is there without one; -1 where there is none."""
+        found = [int(block.max()) for block in self.blocks if len(block)]
+        if self.words is None:
+            found += [*self.names, *([self.nodes] if self.nodes else [])]
+        return max(found, default=-1)
 
     def notes(self, undirected: bool) -> list[str]:
         """Notes for a person on the reading; see :func:`said.notes`."""
@@ -125,12 +134,11 @@ class Told:
 
 def told(read: EdgeList) -> Told:
     """Return what others have to know of a part."""
-    named = read.named
     first = 2 if read.first and not read.found.asked_passed else 0
     blocks = [read.blocks[0][first:], *read.blocks[1:]] if read.blocks and read.found.asked else []
     return Told(
         replace(read, blocks=[], weights=None),
-        ids.largest(read.blocks, named),
+        read.largest,
         max((int(block.max()) for block in blocks if len(block)), default=-1),
     )
 
@@ -182,7 +190,7 @@ def read_part(path: Path | str, part: int, parts: int, block_bytes: int = BLOCK_
         else:
             rest = iter(lambda: stream.read(block_bytes), b"")
             blocks = dialect.passed_over(storage.whole_lines(itertools.chain(begun, rest)), 0, found.passed)
-        sections = dialect.in_sections(path, blocks, found)
+        sections = dialect.in_sections(blocks, found)
         if not shared:
             sections = itertools.islice(sections, part, None, parts)
         names = dialect.names(path, found) if part == 0 else {}
@@ -258,22 +266,28 @@ def _parse_all(
 
 def _both_ways(taken: Taken, both: bool, how: How) -> Taken:
     """The same with each edge that leads both ways in both directions, if the reader does not do that to all."""
-    edges = taken.ids.reshape(-1, 2)
-    undirected = np.ones(len(edges), bool) if both else taken.undirected
-    if undirected is None or not undirected.any():
-        return replace(taken, undirected=None)
-    count = int(np.count_nonzero(undirected))
-    if how.undirected:
+    edges = len(taken.ids) // 2
+    undirected = taken.undirected if taken.undirected is not None else np.zeros(0, bool)
+    count = edges if both else int(np.count_nonzero(undirected))
+    if not count or how.undirected:
         return replace(taken, both=count, undirected=None)
-    back = undirected & (edges[:, 0] != edges[:, 1])
-    doubled = np.concatenate([edges, edges[back][:, ::-1]]).ravel()
-    weights = taken.weights if taken.weights is None else np.concatenate([taken.weights, taken.weights[back]])
-    return replace(taken, ids=doubled, weights=weights, both=count, undirected=None)
+    weights = taken.weights if taken.weights is not None else np.zeros(0)
+    doubled, their_weights = np.empty(4 * edges, taken.ids.dtype), np.empty(2 * len(weights))
+    ids = kernels.both_ways(taken.ids, both, undirected.view(np.uint8), weights, doubled, their_weights)
+    return replace(
+        taken,
+        ids=doubled[:ids],
+        weights=taken.weights if taken.weights is None else their_weights[: ids // 2],
+        both=count,
+        undirected=None,
+    )
 
 
 def _parse(block: bytes, found: Dialect) -> Taken | Wrong:
     """Take a block apart in machine code, if it is of numbers without anything rare, else by numpy."""
-    taken = _parse_plain(block) if found.plain else None if found.words else _parse_columns(block, found)
+    taken = _parse_pairs(block, found) if found.pairs else None
+    if taken is None and not found.words and not (found.plain and b'"' in block):
+        taken = _parse_columns(block, found)
     if (
         taken is None
         or fields.out_of_range(taken.ids, found) is not None
@@ -283,14 +297,14 @@ def _parse(block: bytes, found: Dialect) -> Taken | Wrong:
     return taken
 
 
-def _parse_plain(block: bytes) -> Taken | None:
-    """Two numbers a line, apart by blanks."""
+def _parse_pairs(block: bytes, found: Dialect) -> Taken | None:
+    """Two numbers a line, without a point."""
     text = np.frombuffer(block, np.uint8)
     for dtype in (np.uint32, np.uint64):
-        found = np.empty(2 * (len(text) // _SHORTEST_LINE + 1), dtype)
-        status, count, lines, comments, _ = kernels.parse(text, found, np.iinfo(dtype).max)
+        ids = np.empty(2 * (len(text) // _SHORTEST_LINE + 1), dtype)
+        status, count, lines, comments = kernels.parse(text, found.separator[0], ids, np.iinfo(dtype).max)
         if status == kernels.OK:
-            return Taken(found[:count].copy(), listed=count // 2, lines=lines, comments=comments)
+            return Taken(ids[:count].copy(), listed=count // 2, lines=lines, comments=comments)
         if status == kernels.MALFORMED:
             break
     return None

@@ -287,6 +287,8 @@ def described(line: bytes, dialect: Dialect) -> str:
     text = line.removesuffix(b"\r").strip(b" \t")
     if _ANOTHER.match(text) or (dialect.header and text == dialect.first):
         return f"another file begins here: give one list of edges, or leave out this line: {shown(text)}"
+    if dialect.form and dialect.form.sections and dialect.form.sections.match(text):
+        return f"only *Arcs and *Edges are read after the first edge, one network a file: {shown(text)}"
     found = columns(text, dialect.separator, quotes=not dialect.plain)
     fault, way = _fault(text, found, dialect)
     return f"{fault}: {shown(text)}{way}"

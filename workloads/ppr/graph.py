@@ -244,7 +244,7 @@ def _placed(read: EdgeList, pool: ThreadPoolExecutor) -> tuple[Places, list[NDAr
     """The places of ids, and the edges by place; `read`'s blocks are used up."""
     named = read.named
     blocks = read.blocks
-    largest = places_of_ids.largest(blocks, named)
+    largest = read.largest
     places: Places
     if places_of_ids.affords_bits(largest, sum(map(len, blocks)) // 2):
         places = Bits.of(places_of_ids.mark(blocks, named, largest))

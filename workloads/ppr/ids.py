@@ -59,11 +59,6 @@ class Sorted:
 Places = Bits | Sorted
 
 
-def largest(blocks: Iterable[NDArray[Any]], named: NDArray[np.uint64]) -> int:
-    """The largest id in `blocks`, (2 m,) each, and of the nodes that have a name, (k,); -1 where there is none."""
-    return max(max((int(block.max()) for block in blocks), default=-1), int(named.max()) if len(named) else -1)
-
-
 def affords_bits(largest_id: int, edges: int) -> bool:
     """Whether a bit for each id takes little memory: at most 32 MiB, or 32 bytes an edge, and ids below 2**32."""
     return largest_id < 2**32 and largest_id < max(_BITS_ALWAYS, _BITS_PER_EDGE * edges)

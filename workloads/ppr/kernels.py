@@ -108,13 +108,13 @@ def _is_comment(text, i, n):  # type: ignore[no-untyped-def]
     return text[i] == _HASH or text[i] == _PERCENT or (text[i] == _SLASH and i + 1 < n and text[i + 1] == _SLASH)
 
 
-@_compiled(*(types.UniTuple(_i8, 5)(_read(_u1), _write(ids), _u8) for ids in (_u4, _u8)))
-def parse(text, ids, largest):  # type: ignore[no-untyped-def]
+@_compiled(*(types.UniTuple(_i8, 4)(_read(_u1), _i8, _write(ids), _u8) for ids in (_u4, _u8)))
+def parse(text, separator, ids, largest):  # type: ignore[no-untyped-def]
     """Read whole lines of two decimal ids of at most `largest` each into `ids`, one after the other.
 
-    `text`: uint8 (b,); `ids`: uint32 or uint64, of at least 2 (b // 4 + 1). Returns (OK, MALFORMED or TOO_LARGE, ids
-    read, lines read, comments among them, where in `text` the line begins that ended it). A line may be blank, a
-    comment, or end in CRLF; the last may lack its end.
+    `text`: uint8 (b,); `separator`: the byte between the ids, or 32 for spaces and tabs; `ids`: uint32 or uint64, of at
+    least 2 (b // 4 + 1). Returns (OK, MALFORMED or TOO_LARGE, ids read, lines read, comments among them). A line may be
+    blank, a comment, or end in CRLF; the last may lack its end.
     """
     n = len(text)
     count = 0
@@ -122,12 +122,15 @@ def parse(text, ids, largest):  # type: ignore[no-untyped-def]
     comments = 0
     i = 0
     while i < n:
-        begin = i
         status = OK
         found = 0
         while True:
-            while i < n and (text[i] == _SPACE or text[i] == _TAB):
+            passed = 0
+            while i < n and (text[i] == _SPACE or text[i] == _TAB or text[i] == separator):
+                passed += text[i] == separator
                 i += 1
+            if separator != _SPACE and passed != (found == 1):
+                return MALFORMED, count, lines, comments
             if i == n or text[i] == _END or _carriage(text, i, n):
                 break
             digit = np.uint64(text[i]) - np.uint64(_ZERO)
@@ -152,23 +155,24 @@ def parse(text, ids, largest):  # type: ignore[no-untyped-def]
             if (
                 status == OK
                 and i < n
-                and not (text[i] == _SPACE or text[i] == _TAB or text[i] == _END or _carriage(text, i, n))
+                and not (text[i] == _SPACE or text[i] == _TAB or text[i] == separator)
+                and not (text[i] == _END or _carriage(text, i, n))
             ):
                 status = MALFORMED
             if status != OK:
                 break
             if value > largest:
-                return TOO_LARGE, count, lines, comments, begin
+                return TOO_LARGE, count, lines, comments
             ids[count + found] = value
             found += 1
         if status != OK or found == 1:
-            return MALFORMED, count, lines, comments, begin
+            return MALFORMED, count, lines, comments
         count += found
         lines += 1
         while i < n and text[i] != _END:
             i += 1
         i += 1
-    return OK, count, lines, comments, n
+    return OK, count, lines, comments
 
 
 @njit(inline="always")
@@ -349,6 +353,29 @@ def columns(text, separator, source, target, weight, kind, width, rest, letter, 
 
 
 # Numbers of nodes ----------------------------------------------------------------------------------------------------
+
+
+@_compiled(*(_i8(_read(ids), types.boolean, _read(_u1), _read(_f8), _write(ids), _write(_f8)) for ids in (_u4, _u8)))
+def both_ways(ids, all_of_them, undirected, weights, both, both_weights):  # type: ignore[no-untyped-def]
+    """Put each edge and, behind all, each that is undirected and no loop once more, from target to source, into `both`.
+
+    `ids` (2 m,); `undirected` (m,) is read where they are not all undirected; `weights` (m,) where it is not empty;
+    `both`: of at least (4 m,), `both_weights` (2 m,) with weights. Returns how many ids are in `both`.
+    """
+    count = len(ids)
+    both[:count] = ids
+    weighted = len(weights) > 0
+    if weighted:
+        both_weights[: count // 2] = weights
+    for edge in range(len(ids) // 2):
+        source, target = ids[2 * edge], ids[2 * edge + 1]
+        if source != target and (all_of_them or undirected[edge]):
+            both[count] = target
+            both[count + 1] = source
+            if weighted:
+                both_weights[count // 2] = weights[edge]
+            count += 2
+    return count
 
 
 @_compiled(types.void(_read(_u4), _write(_u8)))

@@ -196,7 +196,7 @@ def _agreed(path: Path | str, ranks: Ranks, how: How) -> EdgeList:
 def _places(read: EdgeList, ranks: Ranks, pool: ThreadPoolExecutor) -> ids.Places:
     named = read.named
     edges = sum(map(len, read.blocks)) // 2
-    largest, all_edges = ids.largest(read.blocks, named), 0
+    largest, all_edges = read.largest, 0
     for other, count in _gathered((largest, edges), ranks):
         largest, all_edges = max(largest, other), all_edges + count
     if ids.affords_bits(largest, all_edges):

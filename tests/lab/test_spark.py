@@ -380,7 +380,8 @@ def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:
 
 
 def test_prometheus_has_what_daemons_and_executors_hold_and_a_job_has_its_page(spark: Cluster, project: Path) -> None:
-    with_spark(spark.lab, monitoring_enabled=True, spark_properties={"spark.ui.enabled": "true"})
+    properties = {"spark.ui.enabled": "true"}
+    with_spark(spark.lab, monitoring_enabled=True, spark_properties=properties, spark_worker_cores=3)
     play(spark.lab, "provision")
     going = spark.background(project, "sparkrun", "--workers", "2", "--name", "watched", "job.py", "0", "1")
     with metrics.opened(spark) as prometheus:
@@ -393,6 +394,7 @@ def test_prometheus_has_what_daemons_and_executors_hold_and_a_job_has_its_page(s
             wait_for(lambda: said("spark_worker_executors") == [1, 1], 60)
             wait_for(lambda: said("spark_master_applications") == [1], 60)
             assert said("spark_master_alive_workers") == [2] and said("spark_worker_cores_used") == [1, 1]
+            assert said("spark_worker_cores_free") == [2, 2]
             assert min(said("spark_worker_memory_used_bytes")) >= 512 << 20
             dashboard = spark.background(project, "dashboard")
             page = read_until(dashboard, "Spark job ").rpartition(": ")[2].split()[0]

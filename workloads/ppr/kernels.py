@@ -352,9 +352,6 @@ def columns(text, separator, source, target, weight, kind, width, rest, letter, 
     return OK, count, lines, comments
 
 
-# Numbers of nodes ----------------------------------------------------------------------------------------------------
-
-
 @_compiled(*(_i8(_read(ids), types.boolean, _read(_u1), _read(_f8), _write(ids), _write(_f8)) for ids in (_u4, _u8)))
 def both_ways(ids, all_of_them, undirected, weights, both, both_weights):  # type: ignore[no-untyped-def]
     """Put each edge and, behind all, each that is undirected and no loop once more, from target to source, into `both`.
@@ -376,6 +373,9 @@ def both_ways(ids, all_of_them, undirected, weights, both, both_weights):  # typ
                 both_weights[count // 2] = weights[edge]
             count += 2
     return count
+
+
+# Numbers of nodes ----------------------------------------------------------------------------------------------------
 
 
 @_compiled(types.void(_read(_u4), _write(_u8)))

@@ -1,7 +1,7 @@
 """Whether a cluster can carry a plan: cores and memory, looked at before anything is started."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regatta.errors import PlanError
@@ -49,6 +49,33 @@ def halves(cluster: Cluster, found: Mapping[str, Host], duet: Sequence[str]) -> 
         name: Host(max(1, host.cores // 2), host.ram_bytes // 2 if host.ram_bytes else None, host.facts)
         for name, host in found.items()
     }
+
+
+def available(
+    cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]
+) -> tuple[tuple[Point, ...], list[str]]:
+    """The points with the frameworks that the cluster can run, and a sentence for each other one.
+
+    A point is left out if nothing is left that is compared with its single process. PlanError: no point is left.
+    """
+    names = dict.fromkeys(name for point in points for name in point.frameworks)
+    lacking = {name: why for name in names if (why := registry.find(name).available(cluster))}
+    said = [f"{name} is left out: {cluster.name} cannot run it: {why}" for name, why in lacking.items()]
+    cores = sum(found[node.name].cores for node in cluster.workers)
+    kept = []
+    for point in points:
+        frameworks = map(registry.find, point.frameworks)
+        few = [one.name for one in frameworks if point.workers > cores and one.own_cores and one.served(cluster)]
+        said += [
+            f"{point.name}: {name} is left out: it starts at most one worker a core, and {cluster.name} has {cores}"
+            for name in few
+        ]
+        there = tuple(name for name in point.frameworks if name not in {*lacking, *few})
+        if there == point.frameworks or any(not registry.find(name).single for name in there):
+            kept.append(replace(point, frameworks=there))
+    if not kept:
+        raise PlanError("; ".join(said))
+    return tuple(kept), said
 
 
 def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) -> list[str]:

@@ -4,7 +4,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regatta.bench import fits, inputs, order, until
@@ -14,7 +14,6 @@ from regatta.errors import PlanError, RecordError
 from regatta.experiments import plans
 from regatta.experiments.plans import BenchPlan, Point
 from regatta.frameworks import registry
-from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.records.record import Record
@@ -91,7 +90,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     if plan.duet:
         found = fits.halves(remote.cluster, found, plan.duet)
     points = plans.expand(plan, sum(found[node.name].cores for node in remote.cluster.workers))
-    points, notes = _available(points, remote.cluster)
+    points, notes = fits.available(remote.cluster, found, points)
     points, same = plans.once(points)
     notes += [f"{name} is measured by the runs of {other}, which are the same" for name, other in same.items()]
     shared = {point.name: fits.cores_shared(remote.cluster, found, point) for point in points}
@@ -126,24 +125,6 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
         return of_set(name, sets[name], left)
     name = f"{begin}{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
     return of_set(name, [], entries)
-
-
-def _available(points: Sequence[Point], cluster: Cluster) -> tuple[tuple[Point, ...], list[str]]:
-    """The points with the frameworks that the cluster has, and a sentence for each other one. PlanError: it has none.
-
-    A point is left out if nothing is left that is compared with its single process.
-    """
-    names = dict.fromkeys(name for point in points for name in point.frameworks)
-    lacking = {name: why for name in names if (why := registry.find(name).available(cluster))}
-    kept = []
-    for point in points:
-        there = tuple(name for name in point.frameworks if name not in lacking)
-        if there == point.frameworks or any(not registry.find(name).single for name in there):
-            kept.append(replace(point, frameworks=there))
-    said = [f"{name} is left out: {cluster.name} cannot run it: {why}" for name, why in lacking.items()]
-    if not kept:
-        raise PlanError("; ".join(said))
-    return tuple(kept), said
 
 
 def _root(plan: BenchPlan) -> Path:

@@ -234,6 +234,8 @@ class Framework(abc.ABC):
     interfaces: bool = False
     """Whether ranks talk over the interface of `cluster_address`, so that the record names it."""
 
+    own_cores: bool = False
+    """Whether its service starts no more workers than the cluster has cores."""
     rank_bytes: int = 400 * MIB
     """A rank's own memory by estimate: Python, the framework, its buffers."""
     driver_bytes: int = 0

@@ -43,8 +43,8 @@ NAMED = {
     "processes": Named("multiprocessing"),
     "joblib-loky": Named("multiprocessing", differs={"start_seconds": 4.0}),
     "ray-actors": Named("ray", "Ray (actors)"),
-    "ray-pool": Named("ray", "Ray (its Pool)"),
-    "joblib-ray": Named("ray", "joblib (Ray)"),
+    "ray-pool": Named("ray", "Ray (its Pool)", {"own_cores": True}),
+    "joblib-ray": Named("ray", "joblib (Ray)", {"own_cores": True}),
     "ray-tune": Named("ray", "Ray Tune", {"rank_bytes": 700 * MIB}),
     "ray-tensorflow": Named(
         "ray",

@@ -240,10 +240,9 @@ def numbers(found: Split) -> NDArray[np.uint64] | None:
 
 def out_of_range(ids: NDArray[Any] | None, dialect: Dialect) -> int | None:
     """The first edge with a node that the size of the file does not have, whose ids, (2 m,), begin with 1."""
-    if dialect.size is None or ids is None or not len(ids):
+    if dialect.size is None or ids is None or not len(ids) or (ids.min() >= 1 and ids.max() <= dialect.size.nodes):
         return None
-    wrong = (ids < 1) | (ids > dialect.size.nodes)
-    return int(np.argmax(wrong)) // 2 if wrong.any() else None
+    return int(np.argmax((ids < 1) | (ids > dialect.size.nodes))) // 2
 
 
 def not_a_word(found: Split) -> int | None:

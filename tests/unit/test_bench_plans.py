@@ -345,10 +345,7 @@ def test_frameworks_that_need_a_core_for_each_worker_are_left_out_where_there_ar
     points = expand(plan_of(f'[[experiments]]\nworkload = "pi"\nsizes = [1000]\n{names}'), 2)
     kept, (said,) = fits.available(cluster, found, points)
     assert [point.frameworks for point in kept] == [("single", "ray", "ray-pool"), ("single", "ray")]
-    assert (
-        said
-        == f"pi-1000-w4: ray-pool is left out: it starts at most one worker for each core, and {cluster.name} has 2"
-    )
+    assert said == f"pi-1000-w4: ray-pool is left out: it starts at most one worker a core, and {cluster.name} has 2"
 
 
 def test_memory_that_a_node_does_not_have_is_refused() -> None:
